@@ -16,7 +16,7 @@ use profiler_ebpf::memory::is_user_address;
 use profiler_ebpf::python;
 use profiler_ebpf::unwind::{self, Registers};
 use profiler_ebpf::wire::{
-    Config, Counter, Gil, MAX_FRAME_WORDS, MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES,
+    Config, Counter, Gil, MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES,
     NATIVE_FRAME_WORDS, NativeEnd, PYTHON_FRAME_WORDS, PythonEnd, RECORD_SAMPLE, SampleHeader,
 };
 
@@ -136,14 +136,11 @@ fn open_call(pid_tgid: u64, sp: u64, header: &mut SampleHeader) {
 
 #[inline(always)]
 fn native_walk(leaf: Registers, scratch: &mut Scratch) {
-    let base = stored(&scratch.header.kernel_frames);
+    let base = stored(&scratch.header.kernel_frames, MAX_KERNEL_FRAMES);
     let mut frame = leaf;
     let mut end = NativeEnd::Depth;
     for index in 0..MAX_NATIVE_FRAMES {
         let at = base + index * NATIVE_FRAME_WORDS;
-        if at + NATIVE_FRAME_WORDS > MAX_FRAME_WORDS {
-            break;
-        }
         scratch.words[at] = frame.pc;
         scratch.words[at + 1] = frame.sp;
         scratch.header.native_frames = index as u16 + 1;
@@ -174,8 +171,8 @@ fn python_walk(fs_base: u64, scratch: &mut Scratch) {
         scratch.header.python_end = PythonEnd::Unreadable as u8;
         return;
     };
-    let base = stored(&scratch.header.kernel_frames)
-        + stored(&scratch.header.native_frames) * NATIVE_FRAME_WORDS;
+    let base = stored(&scratch.header.kernel_frames, MAX_KERNEL_FRAMES)
+        + stored(&scratch.header.native_frames, MAX_NATIVE_FRAMES) * NATIVE_FRAME_WORDS;
     let mut end = PythonEnd::Depth;
     for index in 0..MAX_PYTHON_FRAMES {
         if cursor.frame == 0 {
@@ -183,7 +180,7 @@ fn python_walk(fs_base: u64, scratch: &mut Scratch) {
             break;
         }
         let at = base + index * PYTHON_FRAME_WORDS;
-        if !is_user_address(cursor.frame) || at + PYTHON_FRAME_WORDS > MAX_FRAME_WORDS {
+        if !is_user_address(cursor.frame) {
             end = PythonEnd::Unreadable;
             break;
         }
@@ -202,10 +199,9 @@ fn python_walk(fs_base: u64, scratch: &mut Scratch) {
 
 #[inline(always)]
 fn send(_ctx: &PerfEventContext, scratch: &mut Scratch) {
-    let words = stored(&scratch.header.kernel_frames)
-        + stored(&scratch.header.native_frames) * NATIVE_FRAME_WORDS
-        + stored(&scratch.header.python_frames) * PYTHON_FRAME_WORDS;
-    let words = if words > MAX_FRAME_WORDS { MAX_FRAME_WORDS } else { words };
+    let words = stored(&scratch.header.kernel_frames, MAX_KERNEL_FRAMES)
+        + stored(&scratch.header.native_frames, MAX_NATIVE_FRAMES) * NATIVE_FRAME_WORDS
+        + stored(&scratch.header.python_frames, MAX_PYTHON_FRAMES) * PYTHON_FRAME_WORDS;
     let bytes = size_of::<SampleHeader>() + 8 * words;
     // SAFETY: header and words lie side by side in the scratch, and `bytes` ends within the words.
     let record = unsafe {
@@ -217,11 +213,13 @@ fn send(_ctx: &PerfEventContext, scratch: &mut Scratch) {
     }
 }
 
-/// A count read back from memory, so that the verifier forgets how it came about.
+/// A count read back from memory, so that the verifier forgets how it came about, and its limit, so that
+/// it knows what the count cannot exceed.
 #[inline(always)]
-fn stored(count: &u16) -> usize {
+fn stored(count: &u16, limit: usize) -> usize {
     // SAFETY: a plain aligned read.
-    usize::from(unsafe { core::ptr::read_volatile(count) })
+    let count = usize::from(unsafe { core::ptr::read_volatile(count) });
+    if count > limit { limit } else { count }
 }
 
 #[inline(always)]
