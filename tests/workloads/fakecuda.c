@@ -1,10 +1,12 @@
 /* A stand-in for libcuda.so.1, for machines without a GPU. Build:
  *
- *   cc -O2 -shared -fPIC -fno-omit-frame-pointer -s -Wl,-soname,libcuda.so.1 -o libcuda.so.1 fakecuda.c
+ *   cc -O2 -shared -fPIC -fno-omit-frame-pointer -fcf-protection=none -s -Wl,-soname,libcuda.so.1 \
+ *      -o libcuda.so.1 fakecuda.c
  *
  * It has the shape a profiler meets in drivers since 470: each exported cu* symbol is a frameless stub of three
  * instructions that tail-jumps through a writable table into a body without a name, so no stack has a frame called
- * cuLaunchKernel. The bodies keep frame pointers, as the real ones (535 and later) do. And it counts its own calls, per function and per calling thread, so a test knows the truth.
+ * cuLaunchKernel. The bodies keep frame pointers and begin with a push, as those of driver 535 and later do. And it
+ * counts its own calls, per function and per calling thread, so a test knows the truth.
  *
  * The "device" is one deadline per stream: a launch or a copy moves it, a query compares it with the clock, and a
  * synchronise waits for it. An event stands for the stream with the same handle value.
@@ -31,8 +33,8 @@ enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_INITIALIZED = 3, NOT_FOUND = 500, NOT
 enum {
     VERSION = 12040,           /* what driver 550 says */
     INIT_NS = 200 * 1000000,   /* the real cuInit takes this long or longer */
-    KERNEL_NS = 40 * 1000,     /* device time of one launch */
-    LAUNCH_WORK = 4000,        /* loop turns: a few microseconds */
+    KERNEL_NS = 30 * 1000,     /* device time of one launch */
+    LAUNCH_WORK = 8000,        /* loop turns: about 5 us */
     COPY_BYTES_PER_TURN = 8,   /* host work of a copy: about 5 GB/s */
     COPY_BYTES_PER_NS = 20,    /* device time of a copy */
     CTX_SPIN_NS = 1000 * 1000, /* cuCtxSynchronize spins this long, then sleeps */
