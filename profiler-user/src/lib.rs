@@ -4,5 +4,10 @@
 //! `kernel` -> `process`, `unwind`, `python`, `cuda`, `symbols` -> `stack` -> [`profile`] ->
 //! `recording`, `evidence` -> `export`, `ui` -> `cli`. `docs/architecture.md` is the map.
 
+pub mod cuda;
 pub mod kernel;
+pub mod process;
 pub mod profile;
+pub mod python;
+pub mod stack;
+pub mod symbols;
