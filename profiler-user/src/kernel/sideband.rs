@@ -7,7 +7,7 @@ mod decode;
 mod perf_ring;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
@@ -135,6 +135,12 @@ impl Sideband {
 impl AsFd for Sideband {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
+    }
+}
+
+impl AsRawFd for Sideband {
+    fn as_raw_fd(&self) -> RawFd {
+        self.ready.as_raw_fd()
     }
 }
 

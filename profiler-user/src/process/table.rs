@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-use rustc_hash::FxHashMap;
-
 use super::files::{FileKey, FileTable};
 use super::{AddressSpace, Mapping, proc_fs};
 use crate::kernel::sideband::MappingRecord;
-use crate::profile::{ProcessId, ThreadId};
+use crate::profile::ProcessId;
 
 /// Processes kept; when there are more, those that ended longest ago go first.
 const MAX_PROCESSES: usize = 65536;
@@ -27,8 +25,6 @@ pub struct ProcessState {
     pub command: String,
     /// Its code.
     pub space: AddressSpace,
-    /// Entries of its threads in the profile.
-    pub threads: FxHashMap<u32, ThreadId>,
     /// When its main thread ended.
     pub ended_ns: Option<u64>,
     /// When its mappings were last read from `/proc`.
@@ -90,6 +86,11 @@ impl ProcessTable {
             return Vec::new();
         }
         self.read(pid, now_ns)
+    }
+
+    /// All processes known.
+    pub fn pids(&self) -> Vec<u32> {
+        self.processes.keys().copied().collect()
     }
 
     /// The process, if known.
