@@ -5,3 +5,4 @@
 //! `recording`, `evidence` -> `export`, `ui` -> `cli`. `docs/architecture.md` is the map.
 
 pub mod profile;
+pub mod recording;

@@ -1,0 +1,9 @@
+//! Whole recordings, written and read back: as they should be, cut, damaged, old, large.
+
+mod damage;
+mod document;
+mod golden;
+mod hostile;
+mod live;
+mod round_trip;
+mod size;
