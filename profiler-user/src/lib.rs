@@ -4,5 +4,6 @@
 //! `kernel` -> `process`, `unwind`, `python`, `cuda`, `symbols` -> `stack` -> [`profile`] ->
 //! `recording`, `evidence` -> `export`, `ui` -> `cli`. `docs/architecture.md` is the map.
 
+pub mod output;
 pub mod profile;
 pub mod recording;

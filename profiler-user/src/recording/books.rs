@@ -190,11 +190,11 @@ fn halt_note(halt: &Halt, offset: u64, duration_ns: u64, missing: u64) -> String
     match halt {
         Halt::Damaged(what) => format!(
             "the recording is damaged at byte {offset} ({what}): it was read up to there, {at} s after its \
-             start; {missing} samples taken by then are missing, and all that followed"
+             start; samples taken by then and missing: {missing}, and all that followed"
         ),
         _ => format!(
             "the recording was not closed (wholestack was killed, or the file is cut): it was read up to byte \
-             {offset}, {at} s after its start; {missing} samples taken by then are missing"
+             {offset}, {at} s after its start; samples taken by then and missing: {missing}"
         ),
     }
 }

@@ -58,6 +58,14 @@ pub enum RecordingError {
     /// A write failed before: the file ends in half a chunk, and more would not be readable.
     #[error("nothing more can be recorded after a failed write")]
     Failed,
+    /// What went wrong, with the file it went wrong in.
+    #[error("{}: {error}", path.display())]
+    InFile {
+        /// Which file.
+        path: PathBuf,
+        /// What went wrong.
+        error: Box<RecordingError>,
+    },
     /// The file could not be opened.
     #[error("cannot open {}: {cause}", path.display())]
     Open {

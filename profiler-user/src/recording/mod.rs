@@ -14,6 +14,7 @@ mod encode;
 mod error;
 mod format;
 mod ids;
+mod load;
 mod loader;
 mod reader;
 mod schema;
@@ -23,6 +24,7 @@ mod written;
 
 pub use error::RecordingError;
 pub use format::VERSION;
+pub use load::{load, load_samples};
 pub use reader::{read, read_samples, read_window};
 pub use window::Window;
 pub use writer::Writer;

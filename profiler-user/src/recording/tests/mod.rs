@@ -5,5 +5,6 @@ mod document;
 mod golden;
 mod hostile;
 mod live;
+mod partial;
 mod round_trip;
 mod size;
