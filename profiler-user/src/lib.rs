@@ -5,6 +5,7 @@
 //! `recording`, `evidence` -> `export`, `ui` -> `cli`. `docs/architecture.md` is the map.
 
 pub mod cuda;
+pub mod evidence;
 pub mod kernel;
 pub mod process;
 pub mod profile;
