@@ -6,6 +6,7 @@
 
 pub mod cuda;
 pub mod evidence;
+pub mod export;
 pub mod kernel;
 pub mod process;
 pub mod profile;
