@@ -13,3 +13,4 @@ pub mod profile;
 pub mod python;
 pub mod stack;
 pub mod symbols;
+pub mod ui;
