@@ -4,7 +4,7 @@
 //! more of their paths is shown as it takes: `main (a/train.py)` and `main (b/train.py)`. Two
 //! functions of one name in one file get their first line: `__init__ (m.py:4)`, `__init__ (m.py:12)`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
 
@@ -27,16 +27,18 @@ pub(super) fn distinct(named: Vec<Named<'_>>) -> Vec<String> {
     }
     let mut longer: Vec<(usize, String)> = Vec::new();
     for group in same.values().filter(|group| group.len() > 1) {
-        let paths: HashSet<&str> = group.iter().map(|index| named[*index].path).collect();
+        let mut paths: HashMap<&str, usize> = HashMap::new();
+        for &index in group {
+            *paths.entry(named[index].path).or_insert(0) += 1;
+        }
         let parts = parts_needed(&paths);
         for &index in group {
             let place = &named[index];
-            let shares_path = group
-                .iter()
-                .filter(|other| named[**other].path == place.path)
-                .count()
-                > 1;
-            let line = if shares_path { place.first_line } else { 0 };
+            let line = if paths[place.path] > 1 {
+                place.first_line
+            } else {
+                0
+            };
             longer.push((index, lengthen(place, parts, line)));
         }
     }
@@ -61,15 +63,15 @@ fn last_parts(path: &str, count: usize) -> &str {
 }
 
 /// How many last parts it takes to tell these paths apart.
-fn parts_needed(paths: &HashSet<&str>) -> usize {
+fn parts_needed(paths: &HashMap<&str, usize>) -> usize {
     let most = paths
-        .iter()
+        .keys()
         .map(|path| path.matches('/').count() + 1)
         .max()
         .unwrap_or(1);
     (1..most)
         .find(|count| {
-            let ends: HashSet<&str> = paths.iter().map(|path| last_parts(path, *count)).collect();
+            let ends: HashSet<&str> = paths.keys().map(|path| last_parts(path, *count)).collect();
             ends.len() == paths.len()
         })
         .unwrap_or(most)

@@ -1,8 +1,8 @@
 //! Small profiles built by hand, for the tests of this room and the rooms after it.
 
 use crate::profile::{
-    CallClass, CallStat, Frame, FrameId, FrameKind, GilState, LatencyHistogram, Process, ProcessId,
-    Profile, Sample, StringId, Thread, ThreadId, Truncation,
+    CallClass, CallStat, Frame, FrameId, FrameKind, GilState, LatencyHistogram, Loss, Process,
+    ProcessId, Profile, Sample, StringId, Thread, ThreadId, Truncation,
 };
 
 /// A profile under construction.
@@ -155,4 +155,88 @@ impl Build {
             latency,
         });
     }
+}
+
+/// A training run in small: Python over native over kernel, two threads, driver calls, losses.
+pub(crate) fn training() -> Build {
+    let mut build = Build::new();
+    let process = build.process("python3", 1234);
+    let main = build.thread(process, "MainThread", 1234);
+    let worker = build.thread(process, "ThreadPoolExecutor-0_worker_17", 1240);
+    let idle = build.thread(process, "idle", 1250);
+    let start = build.native("_start", "/usr/bin/python3.12");
+    let clone = build.native("clone3", "/lib/libc.so.6");
+    let boot = build.python(
+        "Thread._bootstrap",
+        "/usr/lib/python3.12/threading.py",
+        1032,
+    );
+    let main_py = build.python_at("main", "/home/me/train.py", 90, 101);
+    let step = build.python_at("Trainer.step", "/home/me/train.py", 40, 52);
+    let chunk = build.python_at("_chunk_fwd", "/home/me/dflash_model.py", 1000, 1028);
+    let forward = build.python_at("forward", "/v/site-packages/torch/nn/linear.py", 120, 125);
+    let fetch = build.python_at("fetch", "/home/me/data\u{1b}[31m.py", 10, 14);
+    let memcpy = build.native("__memmove_avx_unaligned_erms", "/lib/libc.so.6");
+    let unnamed = build.unnamed("/usr/lib/libcuda.so.1", 0x2f3a10);
+    let launch = build.cuda("cuLaunchKernel");
+    let (enter, copy) = (
+        build.kernel("entry_SYSCALL_64_after_hwframe"),
+        build.kernel("copy_page_to_iter"),
+    );
+    let template = build.native(
+        &format!("void at::native::{}(int)", "elementwise<".repeat(20)),
+        "/v/libtorch.so",
+    );
+    build.sample_as(
+        main,
+        &[chunk, step, main_py, start],
+        410,
+        GilState::Held,
+        None,
+    );
+    build.sample_as(
+        main,
+        &[unnamed, launch, forward, step, main_py, start],
+        180,
+        GilState::Held,
+        None,
+    );
+    build.sample_as(
+        main,
+        &[template, forward, step, main_py, start],
+        57,
+        GilState::NotHeld,
+        None,
+    );
+    let cut = Some(Truncation::NoFramePointers);
+    build.sample_as(
+        worker,
+        &[memcpy, fetch, boot, clone],
+        120,
+        GilState::NotHeld,
+        cut,
+    );
+    build.sample_as(
+        worker,
+        &[copy, enter, fetch, boot, clone],
+        33,
+        GilState::Held,
+        None,
+    );
+    let books = &mut build.profile.accounting;
+    books.lose(Loss::RingFull, 3);
+    books.lose(Loss::Nested, 1);
+    (books.taken, books.unnamed_frames, books.own_cpu_ns) = (books.taken + 4, 180, 62_000_000);
+    books.limits.insert("cached unwind tables".to_owned(), 2);
+    build.profile.threads[main.0 as usize].cpu_ns = Some(6_510_000_000);
+    build.profile.threads[idle.0 as usize].cpu_ns = Some(4_000_000);
+    build
+        .profile
+        .notes
+        .push("no hardware counter: paced by the kernel's cpu-clock timer".to_owned());
+    build.calls(Some(main), "cuLaunchKernel", 48_210, 6_100);
+    build.calls(Some(main), "cuStreamSynchronize", 120, 21_000_000);
+    build.calls(Some(worker), "cuMemcpyHtoDAsync_v2", 600, 45_000);
+    build.calls(Some(main), "cuMemcpyHtoDAsync_v2", 2, 45_000);
+    build
 }

@@ -45,8 +45,10 @@ pub fn write_report(report: &Report, out: &mut dyn Write) -> Result<(), ExportEr
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::evidence::testing::Build;
+    use crate::evidence::testing::{Build, training};
 
     /// Rows carry the whole path, the whole name, count, base and interval.
     #[test]
@@ -91,5 +93,34 @@ mod tests {
             .unwrap();
         let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(value["top_leaf"]["rows_total"], 0);
+    }
+
+    /// Every field a report has is in the document that describes them.
+    #[test]
+    fn every_field_is_documented() {
+        let document = include_str!("../../../docs/formats/report-json.md");
+        let report = Report::new(&training().profile, &ReportOptions::default());
+        let mut names = BTreeSet::new();
+        collect(&serde_json::to_value(&report).unwrap(), &mut names);
+        assert!(
+            names.len() > 60,
+            "the sample report is too small: {names:?}"
+        );
+        let missing: Vec<_> = names
+            .iter()
+            .filter(|name| !document.contains(&format!("`{name}`")))
+            .collect();
+        assert_eq!(missing, Vec::<&String>::new());
+    }
+
+    fn collect(value: &serde_json::Value, names: &mut BTreeSet<String>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                names.extend(fields.keys().cloned());
+                fields.values().for_each(|value| collect(value, names));
+            }
+            serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
+            _ => (),
+        }
     }
 }
