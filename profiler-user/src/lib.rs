@@ -4,4 +4,5 @@
 //! `kernel` -> `process`, `unwind`, `python`, `cuda`, `symbols` -> `stack` -> [`profile`] ->
 //! `recording`, `evidence` -> `export`, `ui` -> `cli`. `docs/architecture.md` is the map.
 
+pub mod kernel;
 pub mod profile;

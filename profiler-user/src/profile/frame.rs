@@ -114,12 +114,6 @@ impl Borrow<[FrameId]> for Stack {
     }
 }
 
-impl indexmap::Equivalent<Stack> for [FrameId] {
-    fn equivalent(&self, key: &Stack) -> bool {
-        *self == *key.0
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
