@@ -10,7 +10,13 @@ use crate::privilege;
 
 /// Whether this machine's packages come by apt-get.
 pub fn is_here() -> bool {
-    command::on_path("apt-get").is_some() && fs::exists("/etc/debian_version").unwrap_or(false)
+    command::on_path("apt-get").is_some()
+}
+
+/// Whether they are Debian's own, not those of a relative with other packages.
+pub fn is_debian() -> bool {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    is_here() && release.lines().any(|line| line == "ID=debian")
 }
 
 /// The commands that install these packages, ready to type.

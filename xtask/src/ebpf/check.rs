@@ -78,7 +78,7 @@ fn rebuilding_toolchain(
 }
 
 fn compare_rebuilt(repo: &Repo, toolchain: &Toolchain, object: &[u8]) -> Result<()> {
-    let folder = repo.target().join("ebpf/check");
+    let folder = repo.target().join("ebpf");
     let rebuilt = recipe::build(repo, toolchain, Variant::Plain, &folder)?;
     if rebuilt != object {
         let kept = folder.join("rebuilt.bpf.o");

@@ -45,7 +45,7 @@ pub fn linker_folder() -> Option<PathBuf> {
 /// The commands that bring in what is missing, one a line, ready to type.
 pub fn commands(missing: &Missing) -> String {
     let mut lines = Vec::new();
-    if apt::is_here() {
+    if apt::is_debian() {
         lines.extend(apt::commands(&packages(missing)));
         if missing.lacks_linker() {
             lines.push(format!(
@@ -62,7 +62,7 @@ pub fn commands(missing: &Missing) -> String {
         }
         if missing.lacks_linker() {
             lines.push(format!(
-                "LLVM_PREFIX=(an LLVM 22) {}",
+                "LLVM_PREFIX=/where/llvm/22/is {}",
                 command::shown(&linker_install())
             ));
         }
@@ -77,7 +77,7 @@ pub fn commands(missing: &Missing) -> String {
 /// Installs what is missing, saying what.
 pub fn install(missing: &Missing) -> Result<()> {
     println!("The eBPF toolchain is not complete: {missing}.");
-    if !apt::is_here() {
+    if !apt::is_debian() {
         bail!(
             "it cannot be installed here without you; type:\n{}",
             commands(missing)

@@ -116,13 +116,16 @@ pub fn find(preferred: Option<&Versions>) -> Result<Toolchain, Missing> {
         preferred.is_some_and(|versions| versions.rustc == compiler.version)
     });
     let installed = install::linker_folder().map(|folder| folder.join("bin/bpf-linker"));
-    let linkers = choose(
-        [
-            linker(command::on_path("bpf-linker"), "PATH"),
-            linker(installed, "our own folder"),
-        ],
-        |linker| preferred.is_some_and(|versions| versions.linker == linker.version),
-    );
+    let place = installed
+        .as_ref()
+        .map_or_else(String::new, |file| file.display().to_string());
+    let linkers = [
+        linker(command::on_path("bpf-linker"), "on PATH"),
+        linker(installed, &place),
+    ];
+    let linkers = choose(linkers, |linker| {
+        preferred.is_some_and(|versions| versions.linker == linker.version)
+    });
     match (compilers, linkers) {
         (Ok(compiler), Ok(linker)) => Ok(Toolchain { compiler, linker }),
         (compilers, linkers) => Err(Missing {
@@ -215,7 +218,7 @@ fn at_least(line: &str, oldest: &str) -> bool {
 
 /// The bpf-linker in one place, if it runs.
 fn linker(file: Option<PathBuf>, place: &str) -> Result<Linker, String> {
-    let nothing = || format!("no bpf-linker in {place}");
+    let nothing = || format!("no bpf-linker {place}");
     let file = file.ok_or_else(nothing)?;
     let version = command::output(Command::new(&file).arg("--version")).map_err(|_| nothing())?;
     Ok(Linker {
