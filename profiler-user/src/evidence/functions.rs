@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::index::Index;
 use super::share::Share;
-use super::table::{Code, NO_STACK, Table, code, kept, marker, samples_beyond};
+use super::table::{Code, NO_FRAMES, Table, code, kept, marker, samples_beyond};
 
 /// One row of TOP FUNCTIONS.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,7 +39,7 @@ pub(super) fn functions(index: &Index<'_>, top: usize) -> Table<FunctionRow> {
     let without = samples_beyond(index, itself.iter().sum());
     if without > 0 {
         rows.push(FunctionRow {
-            label: NO_STACK.to_owned(),
+            label: NO_FRAMES.to_owned(),
             code: marker(),
             itself: kept(index, without),
             total: kept(index, without),
@@ -85,7 +85,7 @@ mod tests {
             [
                 ("vfs_read [kernel]", 5, 5),
                 ("f (a.py)", 4, 9),
-                ("[no stack]", 1, 1),
+                ("[no frames]", 1, 1),
                 ("read (libc.so)", 0, 5)
             ]
         );

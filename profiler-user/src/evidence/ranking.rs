@@ -5,7 +5,7 @@
 
 use super::index::{Index, ranked};
 use super::place::Places;
-use super::table::{NO_STACK, Row, Table, code, kept, marker, samples_beyond};
+use super::table::{NO_FRAMES, Row, Table, code, kept, marker, samples_beyond};
 
 /// TOP LEAF: the lines where stacks end.
 pub(super) fn leaves(index: &Index<'_>, top: usize) -> Table<Row> {
@@ -14,7 +14,7 @@ pub(super) fn leaves(index: &Index<'_>, top: usize) -> Table<Row> {
     let without = samples_beyond(index, counts.iter().sum());
     if without > 0 {
         rows.push(Row {
-            label: NO_STACK.to_owned(),
+            label: NO_FRAMES.to_owned(),
             code: marker(),
             share: kept(index, without),
         });
@@ -101,7 +101,7 @@ mod tests {
             ("[truncated]", 5),
             ("f (a.py:2)", 2),
             ("f (a.py:3)", 2),
-            ("[no stack]", 1),
+            ("[no frames]", 1),
         ];
         assert_eq!(read(&table), expected);
         assert_eq!(table.rows[1].share.base, 10);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::index::Index;
 use super::place::PlaceId;
 use super::share::Share;
-use super::table::{NO_STACK, Table, kept, samples_beyond};
+use super::table::{NO_FRAMES, Table, kept, samples_beyond};
 
 /// One row of TOP ROOTS.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub(super) fn roots(index: &Index<'_>, top: usize) -> Table<RootRow> {
         .into_iter()
         .map(|((entry, own), count)| {
             let entry = entry
-                .map_or(NO_STACK, |place| index.functions.label(place))
+                .map_or(NO_FRAMES, |place| index.functions.label(place))
                 .to_owned();
             let own = own.map(|place| index.functions.label(place).to_owned());
             RootRow {
@@ -101,7 +101,7 @@ mod tests {
             [
                 ("_start (python3) -> main (a.py)", 5),
                 ("clone3 (libc.so) -> f (a.py)", 4),
-                ("[no stack]", 1),
+                ("[no frames]", 1),
                 ("clone3 (libc.so)", 1),
             ]
         );

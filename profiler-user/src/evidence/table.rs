@@ -9,7 +9,7 @@ use super::place::{PlaceId, Places};
 use super::share::{KEPT, Share};
 
 /// Stands for the leaf, function and root of samples that have no frames at all.
-pub(super) const NO_STACK: &str = "[no stack]";
+pub(super) const NO_FRAMES: &str = "[no frames]";
 
 /// The first rows of a ranking.
 #[derive(Debug, Clone, PartialEq, Serialize)]
