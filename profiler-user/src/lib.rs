@@ -5,6 +5,7 @@
 //! [`recording`], [`evidence`] -> [`export`], [`ui`]. [`record`] drives them live; `docs/architecture.md`
 //! is the map.
 
+pub mod cli;
 pub mod cuda;
 pub mod evidence;
 pub mod export;

@@ -13,6 +13,7 @@ use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 use rustix::event::epoll;
+use tokio::io::unix::AsyncFd;
 
 use super::KernelError;
 use perf_ring::PerfRing;
@@ -120,6 +121,12 @@ impl Sideband {
             rings.push(ring);
         }
         Ok(Self { rings, ready })
+    }
+
+    /// The rings with their readiness, for waiting.
+    pub fn watched(self) -> io::Result<AsyncFd<Self>> {
+        // SAFETY: the side-band owns its descriptor, always gives the same one, and keeps it open until dropped.
+        Ok(unsafe { AsyncFd::register(self) }?)
     }
 
     /// Takes all waiting records of all CPUs, in order of time.

@@ -79,11 +79,6 @@ impl<W: Write> Pipeline<W> {
         Ok(pipeline)
     }
 
-    /// When recording began, CLOCK_MONOTONIC.
-    pub fn start_ns(&self) -> u64 {
-        self.start_ns
-    }
-
     /// The profile so far.
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -371,6 +366,13 @@ impl<W: Write> Pipeline<W> {
     }
 
     fn book_notes(&mut self) {
+        let books = &self.profile.accounting;
+        if !books.balanced() {
+            let (taken, kept, lost) = (books.taken, books.kept(), books.lost_total());
+            self.profile.notes.push(format!(
+                "the books do not balance: {taken} samples taken, {kept} kept, {lost} lost; please report this"
+            ));
+        }
         self.profile.notes.append(&mut self.drivers.notes);
         self.profile.notes.extend(self.pythons.notes());
         if let Some(failure) = &self.sources.kernel.failure {

@@ -189,8 +189,8 @@ impl Rings {
     fn new(events: EventRing, sideband: Sideband) -> Result<Self, RecordError> {
         let failed = |source| RecordError::System { what: "cannot wait for events", source };
         Ok(Self {
-            events: AsyncFd::new(events).map_err(failed)?,
-            sideband: AsyncFd::new(sideband).map_err(failed)?,
+            events: events.watched().map_err(failed)?,
+            sideband: sideband.watched().map_err(failed)?,
         })
     }
 
