@@ -1,4 +1,13 @@
 #![cfg_attr(not(test), no_std)]
 //! What both sides of the kernel boundary share, and the kernel side's logic as plain code.
+//!
+//! [`wire`] holds every struct and constant that crosses the boundary; [`unwind`] and [`python`] walk
+//! stacks over any [`memory::UserMemory`], so the same code runs in the kernel and in host tests;
+//! [`latency`] defines histogram buckets. Nothing here knows aya, names, lines or files.
 
+pub mod calls;
 pub mod latency;
+pub mod memory;
+pub mod python;
+pub mod unwind;
+pub mod wire;
