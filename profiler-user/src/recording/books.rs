@@ -3,15 +3,15 @@
 //! The recorder's books say what was taken and what was lost on the way; what was kept is counted from the
 //! samples read, never believed. Where both differ, the difference is lost to the cut and a note names it.
 
+use super::check::{self, Checked};
 use super::chunk::Halt;
-use super::decode::{self, Checked};
 use super::loader::{Books, Loader};
 use super::{Window, format, ids, schema};
 use crate::profile::{Accounting, Loss, Profile, Sample};
 
 /// Persisted books into live ones.
 pub(super) fn decode(message: schema::Books) -> Checked<Books> {
-    decode::at_most("time of the books", message.time_ns, format::MAX_TIME_NS)?;
+    check::at_most("time of the books", message.time_ns, format::MAX_TIME_NS)?;
     let mut accounting = Accounting {
         taken: message.taken,
         complete: message.complete,
@@ -22,12 +22,12 @@ pub(super) fn decode(message: schema::Books) -> Checked<Books> {
         ..Accounting::default()
     };
     for row in message.truncated {
-        let reason = decode::known("truncation", row.id, ids::truncation)?;
+        let reason = check::known("truncation", row.id, ids::truncation)?;
         let reason = reason.ok_or("a truncation without a reason")?;
         accounting.truncated.insert(reason, row.count);
     }
     for row in message.lost {
-        let reason = decode::known("loss", row.id, ids::loss)?;
+        let reason = check::known("loss", row.id, ids::loss)?;
         accounting.lost.insert(reason, row.count);
     }
     for row in message.limits {
@@ -35,21 +35,21 @@ pub(super) fn decode(message: schema::Books) -> Checked<Books> {
     }
     for figure in [
         Some(accounting.taken),
-        decode::sum(
+        check::sum(
             accounting
                 .truncated
                 .values()
                 .copied()
                 .chain([accounting.complete]),
         ),
-        decode::sum(accounting.lost.values().copied()),
-        decode::sum(accounting.limits.values().copied()),
+        check::sum(accounting.lost.values().copied()),
+        check::sum(accounting.limits.values().copied()),
         Some(accounting.frames),
         Some(accounting.unnamed_frames),
         Some(accounting.stacks_over_limit),
         Some(accounting.own_cpu_ns),
     ] {
-        decode::at_most(
+        check::at_most(
             "figure in the books",
             figure.unwrap_or(u64::MAX),
             format::MAX_COUNT,
@@ -193,7 +193,7 @@ fn halt_note(halt: &Halt, offset: u64, duration_ns: u64, missing: u64) -> String
              start; samples taken by then and missing: {missing}, and all that followed"
         ),
         _ => format!(
-            "the recording was not closed (wholestack was killed, or the file is cut): it was read up to byte \
+            "the recording is not closed (wholestack was killed or still records, or the file is cut): it was read up to byte \
              {offset}, {at} s after its start; samples taken by then and missing: {missing}"
         ),
     }

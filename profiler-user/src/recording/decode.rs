@@ -3,15 +3,13 @@
 //! A row that refers to something must come after it, and a table's rows must be distinct, so ids in the file
 //! are ids in the profile. The first row that breaks a rule ends the reading; rows before it stay.
 
+use super::check::{Checked, at_most, capped, index, known, same_length, sum};
 use super::format;
 use super::{ids, schema};
 use crate::profile::{
     CallStat, Frame, FrameId, LatencyHistogram, Process, ProcessId, Profile, Session, Stack,
     StringId, Thread, ThreadId,
 };
-
-/// A value, or what is wrong with the bytes.
-pub(super) type Checked<T = ()> = Result<T, String>;
 
 /// Running totals of what the tables hold, for limits that no single row shows.
 #[derive(Default)]
@@ -218,43 +216,4 @@ fn upsert<T>(what: &str, id: u32, row: T, table: &mut Vec<T>) -> Checked {
 
 fn text(id: u32, profile: &Profile) -> Checked<StringId> {
     index("text", id, profile.strings.len()).map(StringId)
-}
-
-pub(super) fn index(what: &str, id: u32, known: usize) -> Checked<u32> {
-    if (id as usize) < known {
-        return Ok(id);
-    }
-    Err(format!("{what} {id} is named, of {known}"))
-}
-
-pub(super) fn known<T>(what: &str, id: u32, from_id: impl Fn(u32) -> Option<T>) -> Checked<T> {
-    from_id(id).ok_or_else(|| format!("{id} is no {what}"))
-}
-
-pub(super) fn at_most(what: &str, figure: u64, most: u64) -> Checked {
-    if figure <= most {
-        return Ok(());
-    }
-    Err(format!("the {what} is {figure}, the limit is {most}"))
-}
-
-/// The sum, unless it overflows.
-pub(super) fn sum(mut figures: impl Iterator<Item = u64>) -> Option<u64> {
-    figures.try_fold(0u64, u64::checked_add)
-}
-
-/// Whether a number of things, the newest included, is within its limit.
-pub(super) fn capped(what: &str, held: usize, most: usize) -> Checked {
-    if held <= most {
-        return Ok(());
-    }
-    Err(format!("more than {most} {what}"))
-}
-
-/// Whether columns belong together.
-pub(super) fn same_length(columns: &[usize]) -> Checked {
-    if columns.windows(2).all(|pair| pair[0] == pair[1]) {
-        return Ok(());
-    }
-    Err("columns of different length".into())
 }

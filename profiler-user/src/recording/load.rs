@@ -49,7 +49,7 @@ fn open(path: &Path) -> Result<(PathBuf, File, Option<String>), RecordingError> 
         (Err(error), Some((partial, _))) if error.kind() == io::ErrorKind::NotFound => {
             let file = File::open(&partial).map_err(failed)?;
             let (whole, part) = (path.display(), partial.display());
-            let note = format!("{whole} was never completed: this is {part}");
+            let note = format!("{whole} is not complete: this is {part}");
             Ok((partial, file, Some(note)))
         }
         (Err(error), _) => Err(failed(error)),

@@ -4,7 +4,8 @@
 
 use prost::Message;
 
-use super::decode::{self, Checked, Totals};
+use super::check::{self, Checked};
+use super::decode::{self, Totals};
 use super::format::{self, Kind};
 use super::{Window, ids, schema};
 use crate::profile::{Accounting, CallStat, Profile, Sample, StackId, ThreadId};
@@ -104,7 +105,7 @@ impl<F: FnMut(&Sample)> Loader<F> {
 
     fn samples(&mut self, message: &schema::Samples) -> Checked {
         let rows = message.time_delta_ns.len();
-        decode::same_length(&[
+        check::same_length(&[
             rows,
             message.cpu.len(),
             message.thread.len(),
@@ -115,16 +116,16 @@ impl<F: FnMut(&Sample)> Loader<F> {
         let mut time_ns = 0u64;
         for row in 0..rows {
             time_ns = time_ns.wrapping_add_signed(message.time_delta_ns[row]);
-            decode::at_most("time of a sample", time_ns, format::MAX_TIME_NS)?;
+            check::at_most("time of a sample", time_ns, format::MAX_TIME_NS)?;
             let threads = self.profile.threads.len();
             let stacks = self.profile.stacks.len();
             self.sample(Sample {
                 time_ns,
                 cpu: message.cpu[row],
-                thread: ThreadId(decode::index("thread", message.thread[row], threads)?),
-                stack: StackId(decode::index("stack", message.stack[row], stacks)?),
-                gil: decode::known("GIL state", message.gil[row], ids::gil)?,
-                truncation: decode::known("truncation", message.truncation[row], ids::truncation)?,
+                thread: ThreadId(check::index("thread", message.thread[row], threads)?),
+                stack: StackId(check::index("stack", message.stack[row], stacks)?),
+                gil: check::known("GIL state", message.gil[row], ids::gil)?,
+                truncation: check::known("truncation", message.truncation[row], ids::truncation)?,
             })?;
         }
         Ok(())
@@ -132,7 +133,7 @@ impl<F: FnMut(&Sample)> Loader<F> {
 
     fn sample(&mut self, mut sample: Sample) -> Checked {
         let keys = self.profile.samples.len();
-        decode::capped("distinct samples", keys, format::MAX_SAMPLE_KEYS)?;
+        check::capped("distinct samples", keys, format::MAX_SAMPLE_KEYS)?;
         self.samples_read += 1;
         self.latest_ns = self.latest_ns.max(sample.time_ns);
         if self.window.contains(sample.time_ns) {
@@ -144,20 +145,20 @@ impl<F: FnMut(&Sample)> Loader<F> {
     }
 
     fn calls(&mut self, message: schema::Calls) -> Checked {
-        decode::at_most("time of calls", message.time_ns, format::MAX_TIME_NS)?;
+        check::at_most("time of calls", message.time_ns, format::MAX_TIME_NS)?;
         for row in message.call {
             let call = decode::call(row, &self.profile)?;
             self.pending_calls.push(call);
-            decode::capped("rows of calls", self.pending_calls.len(), format::MAX_CALLS)?;
+            check::capped("rows of calls", self.pending_calls.len(), format::MAX_CALLS)?;
         }
         if message.more {
             return Ok(());
         }
         let calls = std::mem::take(&mut self.pending_calls);
-        let counts = decode::sum(calls.iter().map(|call| call.count));
-        let times = decode::sum(calls.iter().map(|call| call.total_ns));
+        let counts = check::sum(calls.iter().map(|call| call.count));
+        let times = check::sum(calls.iter().map(|call| call.total_ns));
         for figure in [counts, times] {
-            decode::at_most(
+            check::at_most(
                 "sum over calls",
                 figure.unwrap_or(u64::MAX),
                 format::MAX_COUNT,

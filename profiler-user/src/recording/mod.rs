@@ -8,6 +8,7 @@
 //! ends with a profile or an error, within bounded memory, and never says less than it knows about what is missing.
 
 mod books;
+mod check;
 mod chunk;
 mod decode;
 mod encode;

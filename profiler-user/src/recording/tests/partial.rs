@@ -53,7 +53,7 @@ fn killed() {
             .notes
             .last()
             .unwrap()
-            .contains("never completed: this is")
+            .contains("is not complete: this is")
     );
 
     // A complete one is preferred, but a later unfinished one is not passed over in silence.
@@ -128,7 +128,7 @@ fn killed_in_earnest() {
     assert!(!found.session.closed);
     assert!(found.kept() >= 1000, "{} samples", found.kept());
     assert!(found.accounting.balanced());
-    let note = format!("never completed: this is {}", partial.display());
+    let note = format!("is not complete: this is {}", partial.display());
     assert!(found.notes.last().unwrap().contains(&note));
 }
 
