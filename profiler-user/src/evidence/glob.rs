@@ -52,7 +52,7 @@ mod tests {
             ("train.py", "/home/user/train.py", true),
             ("train.py", "/home/user/retrain.py", false),
             ("*train.py", "/home/user/retrain.py", true),
-            ("/home/user*", "/home/user/a/b.py", true),
+            ("/home/*", "/home/user/a/b.py", true),
             ("*/a/*", "/home/user/a/b.py", true),
             ("/home/user/?/b.py", "/home/user/a/b.py", true),
             ("/home/user", "/home/user/a/b.py", false),

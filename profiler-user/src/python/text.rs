@@ -75,10 +75,7 @@ mod tests {
     fn decodes_every_kind() {
         assert_eq!(decode(&[0x66, 0xfc], 1), "fü");
         assert_eq!(decode(&[0x3a, 0x04, 0x7c, 0x01], 2), "кż");
-        assert_eq!(
-            decode(&[0xb3, 0xd4, 0x01, 0x00], 4),
-            "\u{1d4b3}"
-        );
+        assert_eq!(decode(&[0xb3, 0xd4, 0x01, 0x00], 4), "\u{1d4b3}");
         assert_eq!(decode(&[0x00, 0xd8], 2), "\u{fffd}");
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Pipeline<W: Write> {
     /// Processes watched; `None` for the whole machine.
     targets: Option<HashSet<u32>>,
     start_ns: u64,
+    /// CPU time of this process when recording began.
+    own_before_ns: u64,
     sideband_lost: u64,
 }
 
@@ -65,11 +67,13 @@ impl<W: Write> Pipeline<W> {
             python_files: HashMap::new(),
             targets: scope.targets(),
             start_ns: 0,
+            own_before_ns: 0,
             sideband_lost: 0,
         };
         pipeline.watch_targets(scope)?;
         pipeline.scan();
         pipeline.start_ns = monotonic_ns();
+        pipeline.own_before_ns = own_cpu_ns();
         pipeline.kernel().set_active(true)?;
         Ok(pipeline)
     }
@@ -372,9 +376,7 @@ impl<W: Write> Pipeline<W> {
             }
             Err(error) => note_failure(&mut self.profile, "losses are not known", &error),
         }
-        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        self.profile.accounting.own_cpu_ns = u64::try_from(own.tv_sec).unwrap_or(0) * 1_000_000_000
-            + u64::try_from(own.tv_nsec).unwrap_or(0);
+        self.profile.accounting.own_cpu_ns = own_cpu_ns().saturating_sub(self.own_before_ns);
         self.book_own_limits();
     }
 
@@ -442,6 +444,12 @@ impl<W: Write> Pipeline<W> {
                 .push(format!("kernel functions have no names: {failure}"));
         }
     }
+}
+
+/// CPU time of this process, all threads.
+fn own_cpu_ns() -> u64 {
+    let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(own.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(own.tv_nsec).unwrap_or(0)
 }
 
 /// A kernel thread name as text.

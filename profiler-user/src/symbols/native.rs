@@ -118,7 +118,7 @@ impl NativeSymbols {
 
 /// The functions of a symbol, innermost first; none if its extent does not prove that it is the function.
 fn functions_of(symbol: &Sym<'_>) -> Vec<SourcePlace> {
-    if symbol.size.is_none_or(|size| symbol.offset >= size) {
+    if !covers(symbol) {
         return Vec::new();
     }
     // blazesym gives each function the source place of the code in it: the outer one where it was called
@@ -131,6 +131,16 @@ fn functions_of(symbol: &Sym<'_>) -> Vec<SourcePlace> {
     let mut functions: Vec<_> = std::iter::once(outer).chain(inlined).collect();
     functions.reverse();
     functions
+}
+
+/// Whether the address lies in the function, and not just somewhere behind its label.
+fn covers(symbol: &Sym<'_>) -> bool {
+    match symbol.size {
+        Some(size) => symbol.offset < size,
+        // Debug information that gives a function in several pieces has no one start and size: blazesym
+        // then says address 0, having found the address in a piece.
+        None => symbol.addr == 0 && symbol.code_info.is_some(),
+    }
 }
 
 fn source_place(name: &str, code: Option<&blazesym::symbolize::CodeInfo<'_>>) -> SourcePlace {
