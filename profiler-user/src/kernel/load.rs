@@ -12,6 +12,7 @@ use aya::programs::perf_event::{
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
 use aya::programs::{PerfEvent, RawTracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use tokio::io::unix::AsyncFd;
 use bytemuck::{bytes_of, pod_read_unaligned};
 use profiler_ebpf::wire::{
     COUNTERS, CallKey, CallStats, Config, Counter, PythonInfo, TARGET, TARGET_CHILDREN,
@@ -253,6 +254,12 @@ impl Counters {
 pub struct EventRing(RingBuf<MapData>);
 
 impl EventRing {
+    /// The ring with its readiness, for waiting.
+    pub fn watched(self) -> io::Result<AsyncFd<Self>> {
+        // SAFETY: the ring owns its descriptor, always gives the same one, and keeps it open until dropped.
+        Ok(unsafe { AsyncFd::register(self) }?)
+    }
+
     /// Decodes at most `limit` waiting records, oldest first.
     pub fn drain(&mut self, events: &mut Vec<RawEvent>, limit: usize) {
         for _ in 0..limit {

@@ -7,12 +7,13 @@ mod decode;
 mod perf_ring;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 use rustix::event::epoll;
+use tokio::io::unix::AsyncFd;
 
 use super::KernelError;
 use perf_ring::PerfRing;
@@ -122,6 +123,12 @@ impl Sideband {
         Ok(Self { rings, ready })
     }
 
+    /// The rings with their readiness, for waiting.
+    pub fn watched(self) -> io::Result<AsyncFd<Self>> {
+        // SAFETY: the side-band owns its descriptor, always gives the same one, and keeps it open until dropped.
+        Ok(unsafe { AsyncFd::register(self) }?)
+    }
+
     /// Takes all waiting records of all CPUs, in order of time.
     pub fn drain(&mut self, events: &mut Vec<SidebandEvent>) {
         let first = events.len();
@@ -135,6 +142,12 @@ impl Sideband {
 impl AsFd for Sideband {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
+    }
+}
+
+impl AsRawFd for Sideband {
+    fn as_raw_fd(&self) -> RawFd {
+        self.ready.as_raw_fd()
     }
 }
 

@@ -67,11 +67,13 @@ pub enum Loss {
     Nested = 2,
     /// A record that user space could not read.
     Malformed = 3,
+    /// Taken, but the recording is cut or damaged before it; booked by the reader, never by the recorder.
+    Cut = 4,
 }
 
 impl Loss {
     /// Every reason there is.
-    pub const ALL: [Self; 3] = [Self::RingFull, Self::Nested, Self::Malformed];
+    pub const ALL: [Self; 4] = [Self::RingFull, Self::Nested, Self::Malformed, Self::Cut];
 
     /// The reason in the reader's words.
     pub fn text(self) -> &'static str {
@@ -79,6 +81,7 @@ impl Loss {
             Self::RingFull => "ring buffer full",
             Self::Nested => "sampler busy",
             Self::Malformed => "record not readable",
+            Self::Cut => "recording cut",
         }
     }
 

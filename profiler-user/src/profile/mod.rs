@@ -7,6 +7,7 @@
 mod accounting;
 mod call;
 mod frame;
+mod merge;
 mod sample;
 mod session;
 mod strings;
@@ -15,6 +16,7 @@ mod task;
 pub use accounting::{Accounting, Loss, Truncation};
 pub use call::{CallClass, CallStat, LatencyHistogram};
 pub use frame::{Frame, FrameId, FrameKind, Stack, StackId};
+pub use merge::merge;
 pub use sample::{GilState, Sample, SampleKey};
 pub use session::{Clock, Session};
 pub use strings::{StringId, Strings};

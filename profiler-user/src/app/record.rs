@@ -1,0 +1,118 @@
+//! `wholestack record`.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use wholestack::cli::RecordRequest;
+use wholestack::output::OutputFile;
+use wholestack::profile::Session;
+use wholestack::record::{Ended, Progress, RecordError, RecordSettings, Recorded, Scope, record as run};
+use wholestack::recording::Writer;
+use wholestack::ui;
+
+use super::export::Export;
+use super::{Failure, report};
+
+/// Records, writes the files and shows the report.
+pub fn record(request: RecordRequest) -> Result<(), Failure> {
+    let (recording, exports) = prepare(&request)?;
+    let settings = settings(&request)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| RecordError::System { what: "cannot start the event loop", source })?;
+    let recorded = runtime.block_on(watch(&settings, recording))?;
+    say_how_it_ended(recorded.ended);
+    if let Some(file) = recorded.out {
+        let path = file.path().to_owned();
+        file.commit()?;
+        eprintln!("wholestack: wrote {}", path.display());
+    }
+    exports.into_iter().try_for_each(|export| export.write(&recorded.profile))?;
+    report::print(&recorded.profile, &request.tables)
+}
+
+/// Every output is checked before anything is recorded.
+fn prepare(request: &RecordRequest) -> Result<(Option<OutputFile>, Vec<Export>), Failure> {
+    let mut recording = None;
+    let mut exports = Vec::new();
+    for path in &request.outputs {
+        if !is_recording(path) {
+            exports.push(Export::prepare(path, &request.tables.own)?);
+        } else if recording.is_none() {
+            recording = Some(OutputFile::create_recording(path)?);
+        } else {
+            return Err(Failure::input(anyhow::anyhow!("one recording at a time: more than one -o ends in .wstk")));
+        }
+    }
+    Ok((recording, exports))
+}
+
+fn is_recording(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "wstk")
+}
+
+fn settings(request: &RecordRequest) -> Result<RecordSettings, Failure> {
+    let scope = if !request.command.is_empty() {
+        Scope::Command(request.command.clone())
+    } else if !request.pids.is_empty() {
+        Scope::Pids(request.pids.clone())
+    } else {
+        Scope::Machine
+    };
+    let debug_object = match &request.debug_object {
+        Some(path) => {
+            let object = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+            Some(object.map_err(Failure::input)?)
+        }
+        None => None,
+    };
+    Ok(RecordSettings {
+        frequency_hz: request.frequency_hz,
+        duration: request.duration,
+        scope,
+        ring_bytes: request.ring_bytes,
+        debug_object,
+    })
+}
+
+async fn watch(
+    settings: &RecordSettings,
+    recording: Option<OutputFile>,
+) -> Result<Recorded<OutputFile>, Failure> {
+    let line = ui::Progress::start(settings.duration);
+    let writer = |session: &Session| -> Result<_, RecordError> {
+        eprintln!(
+            "wholestack: recording {} at {} Hz on {} CPUs by the {}; Ctrl-C ends it and keeps everything",
+            session.scope,
+            session.frequency_hz,
+            session.cpus,
+            session.clock.text()
+        );
+        Ok(recording.map(|file| Writer::new(file, session)).transpose()?)
+    };
+    let recorded = run(settings, writer, || (), |progress| line.update(&figures(progress))).await;
+    line.finish();
+    Ok(recorded?)
+}
+
+fn figures(progress: Progress) -> ui::Figures {
+    let elapsed = progress.elapsed.as_secs_f64().max(1e-3);
+    ui::Figures {
+        elapsed: progress.elapsed,
+        samples: progress.samples,
+        lost: progress.lost,
+        own_cpu_percent: 100.0 * progress.own_cpu.as_secs_f64() / elapsed,
+    }
+}
+
+fn say_how_it_ended(ended: Ended) {
+    match ended {
+        Ended::Duration => {}
+        Ended::Signal => eprintln!("wholestack: ended by a signal; everything so far is kept"),
+        Ended::Command(Some(0)) => eprintln!("wholestack: the command ended"),
+        Ended::Command(Some(code)) => eprintln!("wholestack: the command ended with exit code {code}"),
+        Ended::Command(None) => eprintln!("wholestack: the command was killed"),
+        Ended::TargetsGone => eprintln!("wholestack: the recorded processes ended; everything so far is kept"),
+    }
+}

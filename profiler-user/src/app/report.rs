@@ -1,0 +1,56 @@
+//! `wholestack report`.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use wholestack::cli::TableRequest;
+use wholestack::evidence::{OwnCode, Report, ReportOptions};
+use wholestack::profile::{self, Profile};
+use wholestack::recording::{self, Window};
+use wholestack::{export, ui};
+
+use super::Failure;
+
+/// Shows the tables of recordings.
+pub fn report(files: &[PathBuf], tables: &TableRequest) -> Result<(), Failure> {
+    let mut profiles = Vec::new();
+    for file in files {
+        profiles.push(recording::load(file, Window::ALL)?);
+    }
+    let profile = match profiles.pop() {
+        Some(only) if profiles.is_empty() => only,
+        last => profile::merge(profiles.into_iter().chain(last).collect()),
+    };
+    print(&profile, tables)
+}
+
+/// Prints a profile's tables to standard output.
+pub fn print(profile: &Profile, tables: &TableRequest) -> Result<(), Failure> {
+    let own = OwnCode::matching(tables.own.clone());
+    let report = Report::new(profile, &ReportOptions { top: tables.top, own });
+    let mut out = io::stdout().lock();
+    if tables.json {
+        export::write_report(&report, &mut out)?;
+    } else {
+        written(ui::write_report(&report, width(), &mut out))?;
+    }
+    written(out.flush())
+}
+
+/// A reader that has seen enough, as `head`, is no error.
+fn written(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(Failure::output),
+    }
+}
+
+/// Columns of the terminal; none where the output goes to a file.
+fn width() -> Option<usize> {
+    let out = io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(&out).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col.into())
+}

@@ -1,0 +1,176 @@
+//! Files seen mapped, by identity, opened as the process maps them.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+/// Index of a file in a [`FileTable`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(u32);
+
+/// Files kept; further ones are counted and stay unnamed.
+const MAX_FILES: usize = 65536;
+
+/// What makes two mapped files the same. The path is part of it since an inode number alone can be used
+/// again once its file is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FileKey {
+    /// Device as `/proc/PID/maps` shows it.
+    pub device: (u32, u32),
+    /// Inode.
+    pub inode: u64,
+    /// Path as the process sees it.
+    pub path: Vec<u8>,
+}
+
+/// A file seen mapped.
+#[derive(Debug)]
+pub struct MappedFile {
+    /// Path as the process sees it, for people.
+    pub path: String,
+    /// The open file; `None` if it could not be opened (the process was gone, or too many are open).
+    file: Option<File>,
+}
+
+impl MappedFile {
+    /// The open file.
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// A path of ours that leads to exactly this file, whatever has become of its name.
+    pub fn handle_path(&self) -> Option<PathBuf> {
+        Some(PathBuf::from(format!("/proc/self/fd/{}", self.file()?.as_raw_fd())))
+    }
+}
+
+/// All files seen mapped.
+#[derive(Debug, Default)]
+pub struct FileTable {
+    files: IndexMap<FileKey, MappedFile>,
+    open: usize,
+    max_open: usize,
+    /// Files that were not opened since too many are open.
+    pub not_opened: u64,
+    /// Files that were not even kept.
+    pub over_limit: u64,
+}
+
+impl FileTable {
+    /// A table that keeps at most half of the descriptors this process may have.
+    pub fn new() -> Self {
+        Self { max_open: max_open_files() / 2, ..Self::default() }
+    }
+
+    /// The file with this identity, opened through process `pid` (where it is mapped from `start` to
+    /// `end`) if it is new or could not be opened before.
+    pub fn intern(&mut self, key: FileKey, pid: u32, start: u64, end: u64) -> Option<FileId> {
+        if let Some((index, _, known)) = self.files.get_full_mut(&key) {
+            if known.file.is_none() && self.open < self.max_open {
+                known.file = open_mapped(&key, pid, start, end);
+                self.open += usize::from(known.file.is_some());
+            }
+            return id(index);
+        }
+        if self.files.len() >= MAX_FILES {
+            self.over_limit += 1;
+            return None;
+        }
+        let file = if self.open < self.max_open {
+            open_mapped(&key, pid, start, end)
+        } else {
+            self.not_opened += 1;
+            None
+        };
+        self.open += usize::from(file.is_some());
+        let path = String::from_utf8_lossy(&key.path).into_owned();
+        id(self.files.insert_full(key, MappedFile { path, file }).0)
+    }
+
+    /// The file behind an id.
+    pub fn get(&self, id: FileId) -> &MappedFile {
+        &self.files[id.0 as usize]
+    }
+}
+
+fn id(index: usize) -> Option<FileId> {
+    u32::try_from(index).ok().map(FileId)
+}
+
+fn max_open_files() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Raising the soft limit to the hard one needs no right; if it fails, the soft one stands.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).is_ok();
+    let limit = if raised { limit.maximum } else { limit.current };
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1024).min(2 * MAX_FILES)
+}
+
+/// Opens a mapped file: by the mapping itself, which also finds deleted and replaced files; else by its
+/// path in the process's own root, if what lies there has the same inode.
+fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
+    if key.path == b"[vdso]" {
+        return vdso_image();
+    }
+    if key.inode == 0 {
+        return None;
+    }
+    if let Ok(file) = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
+        return Some(file);
+    }
+    let root = rustix::fs::open(format!("/proc/{pid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+    // The process is gone: the same path in our own root may still be the same file.
+    let root = root.or_else(|| rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok())?;
+    let file = rustix::fs::openat2(
+        root,
+        key.path.as_slice(),
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
+        Mode::empty(),
+        ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+    )
+    .ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    (stat.st_ino == key.inode).then(|| File::from(file))
+}
+
+/// A copy of the vDSO, the small library the kernel maps into every process: the same image in each.
+fn vdso_image() -> Option<File> {
+    use std::os::unix::fs::FileExt as _;
+    let maps = procfs::process::Process::myself().ok()?.maps().ok()?;
+    let vdso = maps.iter().find(|map| map.pathname == procfs::process::MMapPath::Vdso)?;
+    let (start, end) = vdso.address;
+    let mut image = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut image, start).ok()?;
+    let mut file = File::from(rustix::fs::memfd_create("vdso", rustix::fs::MemfdFlags::CLOEXEC).ok()?);
+    file.write_all(&image).ok()?;
+    Some(file)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Seek as _};
+
+    /// The vDSO's copy is an ELF file.
+    #[test]
+    fn copies_the_vdso() {
+        let mut file = vdso_image().unwrap();
+        let mut magic = [0; 4];
+        file.rewind().unwrap();
+        file.read_exact(&mut magic).unwrap();
+        assert_eq!(&magic, b"\x7fELF");
+    }
+
+    /// A path whose inode is another one is not taken for the file that was mapped.
+    #[test]
+    fn refuses_a_replaced_file() {
+        let key = |inode| FileKey { device: (0, 0), inode, path: b"/proc/version".to_vec() };
+        assert!(open_mapped(&key(u64::MAX), u32::MAX, 0, 0x1000).is_none());
+        assert!(open_mapped(&key(0), u32::MAX, 0, 0x1000).is_none());
+    }
+}

@@ -1,0 +1,18 @@
+//! Processes, their mappings, and the files behind them: what a program counter means, and when.
+//!
+//! Fed by the kernel's process records in order of time, with `/proc` for what was there before. Files
+//! are opened when first seen mapped and kept open, so that a process that is gone can still be named.
+
+mod address_space;
+mod elf_load;
+mod files;
+mod memory;
+mod proc_fs;
+mod table;
+
+pub use address_space::{AddressSpace, Mapping};
+pub use elf_load::ElfLoad;
+pub use files::{FileId, FileTable, MappedFile};
+pub use memory::TargetMemory;
+pub use proc_fs::{children_of, exists, thread_ids, thread_runtime_ns};
+pub use table::{ProcessState, ProcessTable};

@@ -1,0 +1,125 @@
+//! Line tables: from an instruction of a code object to its line.
+
+/// The line of the instruction at `byte_offset`, from a location table as CPython 3.11 and later write it
+/// (`Objects/locations.md` in CPython). `None` if the instruction has no line or the table does not cover
+/// it.
+///
+/// An offset before the first instruction, as a frame has that has not begun, is on the first line.
+pub fn line_of(table: &[u8], first_line: u32, byte_offset: i64) -> Option<u32> {
+    if byte_offset < 0 {
+        return Some(first_line);
+    }
+    let mut bytes = table.iter().copied();
+    let mut line = i64::from(first_line);
+    let mut end = 0;
+    while let Some(first) = bytes.next() {
+        if first & 0x80 == 0 {
+            return None; // an entry starts with the high bit set
+        }
+        let (kind, units) = ((first >> 3) & 15, i64::from(first & 7) + 1);
+        let has_line = match kind {
+            // Short forms: no change of line, columns in one byte.
+            0..=9 => {
+                bytes.next()?;
+                true
+            }
+            // One line: a change of 0 to 2, columns in two bytes.
+            10..=12 => {
+                line += i64::from(kind) - 10;
+                bytes.next()?;
+                bytes.next()?;
+                true
+            }
+            // No columns.
+            13 => {
+                line += signed_varint(&mut bytes)?;
+                true
+            }
+            // Long form: change of line, then end line and both columns.
+            14 => {
+                line += signed_varint(&mut bytes)?;
+                for _ in 0..3 {
+                    varint(&mut bytes)?;
+                }
+                true
+            }
+            _ => false,
+        };
+        // A code unit is two bytes.
+        end += 2 * units;
+        if byte_offset < end {
+            return if has_line { u32::try_from(line).ok() } else { None };
+        }
+    }
+    None
+}
+
+/// Six bits a byte, least significant first; bit 6 says that more follow.
+fn varint(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
+    let mut value = 0;
+    let mut shift = 0;
+    loop {
+        let byte = bytes.next()?;
+        value |= i64::from(byte & 63) << shift;
+        if byte & 64 == 0 {
+            return Some(value);
+        }
+        shift += 6;
+        if shift > 30 {
+            return None; // more than any line or column needs
+        }
+    }
+}
+
+/// The sign is the lowest bit.
+fn signed_varint(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
+    let value = varint(bytes)?;
+    Some(if value & 1 != 0 { -(value >> 1) } else { value >> 1 })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn entry(kind: u8, units: u8) -> u8 {
+        0x80 | (kind << 3) | (units - 1)
+    }
+
+    /// Each form of entry moves the line as it should; offsets are bytes, lengths units.
+    #[test]
+    fn every_form() {
+        let table = [
+            entry(0, 2), 0x00,                   // bytes 0..4: first line
+            entry(11, 1), 0, 0,                  // 4..6: +1
+            entry(13, 1), 0b10_0110 >> 1 << 1,   // 6..8: +19
+            entry(14, 1), 0b0000_0101, 1, 2, 3,  // 8..10: -2
+            entry(15, 3),                        // 10..16: no line
+            entry(12, 8), 0, 0,                  // 16..32: +2
+        ];
+        let line = |offset| line_of(&table, 100, offset);
+        assert_eq!(line(-2), Some(100));
+        assert_eq!(line(0), Some(100));
+        assert_eq!(line(2), Some(100));
+        assert_eq!(line(4), Some(101));
+        assert_eq!(line(6), Some(120));
+        assert_eq!(line(8), Some(118));
+        assert_eq!(line(10), None);
+        assert_eq!(line(16), Some(120));
+        assert_eq!(line(30), Some(120));
+        assert_eq!(line(32), None);
+    }
+
+    /// Numbers of several bytes, and tables that are cut or nonsense.
+    #[test]
+    fn long_numbers_and_garbage() {
+        // +1000 is 2000 shifted: 0b11111_010000 -> 0x10 | more, 0x1f.
+        let table = [entry(13, 1), 0x40 | (2000 & 63) as u8, (2000 >> 6) as u8];
+        assert_eq!(line_of(&table, 5, 0), Some(1005));
+        for length in 0..table.len() {
+            assert_eq!(line_of(&table[..length], 5, 0), None);
+        }
+        assert_eq!(line_of(&[0x7f; 64], 5, 0), None);
+        assert_eq!(line_of(&[entry(13, 1), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], 5, 0), None);
+    }
+}

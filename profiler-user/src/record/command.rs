@@ -1,0 +1,50 @@
+//! The user behind the recording, and the command that is started for it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+
+use nix::unistd::{Uid, User};
+use tokio::process::{Child, Command};
+
+use super::RecordError;
+
+/// The user who called sudo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Invoker {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// The user behind sudo, if this is root called through it.
+pub fn invoker() -> Option<Invoker> {
+    let id = |name| std::env::var(name).ok()?.parse().ok();
+    if !Uid::effective().is_root() {
+        return None;
+    }
+    Some(Invoker { uid: id("SUDO_UID")?, gid: id("SUDO_GID")? }).filter(|user| user.uid != 0)
+}
+
+/// Starts the command, as the user behind sudo if there is one.
+pub(super) fn start(command: &[OsString]) -> Result<Child, RecordError> {
+    let (program, arguments) = command.split_first().ok_or(RecordError::Worker)?;
+    let mut builder = std::process::Command::new(program);
+    builder.args(arguments);
+    if let Some(user) = invoker() {
+        as_user(&mut builder, user);
+    }
+    let mut builder = Command::from(builder);
+    builder
+        .kill_on_drop(false)
+        .spawn()
+        .map_err(|source| RecordError::Start { program: program.into(), source })
+}
+
+/// Gives the command its user's ids, groups and home.
+fn as_user(builder: &mut std::process::Command, user: Invoker) {
+    if let Ok(Some(entry)) = User::from_uid(Uid::from_raw(user.uid)) {
+        builder.env("HOME", &entry.dir).env("USER", &entry.name).env("LOGNAME", &entry.name);
+    }
+    builder.uid(user.uid).gid(user.gid);
+}

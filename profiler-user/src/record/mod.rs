@@ -1,0 +1,48 @@
+//! One recording, from start to finish.
+//!
+//! tokio drives what waits: signals, the clock, the started command, the rings' readiness. What computes
+//! (naming, merging, writing) runs on a plain thread behind a bounded queue; when it falls behind, the
+//! kernel's ring fills and counts what it loses.
+
+mod command;
+mod cuda;
+mod error;
+mod naming;
+mod pipeline;
+mod pythons;
+mod run;
+mod tasks;
+mod worker;
+
+pub use command::{Invoker, invoker};
+pub use error::RecordError;
+pub use run::{Ended, Progress, Recorded, record};
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// What to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Every process.
+    Machine,
+    /// These processes and the children they have or get.
+    Pids(Vec<u32>),
+    /// A command started for the recording, which ends with it.
+    Command(Vec<OsString>),
+}
+
+/// Settings of one recording.
+#[derive(Debug, Clone)]
+pub struct RecordSettings {
+    /// Samples per second and busy CPU.
+    pub frequency_hz: u32,
+    /// When to stop by itself.
+    pub duration: Option<Duration>,
+    /// What to record.
+    pub scope: Scope,
+    /// Size of the ring from the kernel side in bytes: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// A kernel object with log lines, for debugging; `None` for the one that ships.
+    pub debug_object: Option<Vec<u8>>,
+}

@@ -1,0 +1,137 @@
+//! Frames of one sample, named for the profile.
+
+use std::collections::HashMap;
+
+use profiler_ebpf::wire::{NativeFrame, PythonFrame};
+
+use crate::cuda::CATALOGUE;
+use crate::process::{FileId, FileTable, ProcessState};
+use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
+use crate::python::{CodeCache, EVALUATOR};
+use crate::stack::{Names, NativeName, PythonName};
+use crate::symbols::{KernelSymbols, NativeSymbols};
+
+/// Functions that threads and programs begin with.
+const ROOTS: [&str; 8] =
+    ["_start", "start_thread", "clone", "__clone", "clone3", "__clone3", "_dl_start_user", "thread_start"];
+
+/// Every source of names, kept for the whole recording.
+#[derive(Default)]
+pub(super) struct NameSources {
+    pub native: NativeSymbols,
+    pub kernel: KernelSymbols,
+    pub code: CodeCache,
+    /// Files that hold a Python runtime.
+    pub interpreters: HashMap<FileId, ()>,
+}
+
+/// Names the frames of one sample.
+pub(super) struct SampleNames<'a> {
+    pub profile: &'a mut Profile,
+    pub sources: &'a mut NameSources,
+    pub files: &'a FileTable,
+    pub process: Option<&'a ProcessState>,
+    pub pid: u32,
+    pub runs_python: bool,
+}
+
+impl SampleNames<'_> {
+    fn intern(&mut self, text: &str) -> StringId {
+        self.profile.strings.intern(text)
+    }
+
+    fn unnamed(&mut self, kind: FrameKind, module: &str, offset: u64) -> FrameId {
+        let module = self.intern(module);
+        self.profile.intern_frame(Frame { kind, module, offset, ..Frame::marker(StringId::default()) })
+    }
+
+    /// A native frame that is in no known file.
+    fn nowhere(&mut self, module: &str, pc: u64, leaf: bool) -> NativeName<Vec<FrameId>> {
+        let frame = self.unnamed(FrameKind::Native, module, pc);
+        // Without the file there is no telling whether a call comes before: only the leaf is certain.
+        NativeName { frame: vec![frame], evaluator: false, root: false, plausible: leaf }
+    }
+}
+
+impl Names for SampleNames<'_> {
+    type Frame = FrameId;
+
+    fn kernel(&mut self, address: u64, leaf: bool) -> FrameId {
+        let at = if leaf { address } else { address - 1 };
+        let name = self.sources.kernel.name(at).map(ToOwned::to_owned);
+        match name {
+            Some(name) => {
+                let function = self.intern(&name);
+                self.profile.intern_frame(Frame { kind: FrameKind::Kernel, ..Frame::marker(function) })
+            }
+            None => self.unnamed(FrameKind::Kernel, "", address),
+        }
+    }
+
+    fn native(&mut self, frame: &NativeFrame, leaf: bool) -> NativeName<Vec<FrameId>> {
+        // A return address lies behind its call, perhaps in the next function: look inside the call.
+        let pc = if leaf { frame.pc } else { frame.pc - 1 };
+        let Some(process) = self.process else { return self.nowhere("[exited]", frame.pc, leaf) };
+        let Some(mapping) = process.space.find(pc).copied() else {
+            return self.nowhere("[unmapped]", frame.pc, leaf);
+        };
+        let Some(id) = mapping.file else { return self.nowhere("[anon]", frame.pc, leaf) };
+        let file = self.files.get(id);
+        let offset = mapping.file_offset_of(pc);
+        let place = self.sources.native.place(id, file, offset);
+        let outermost = place.functions.last().map_or("", |function| function.function.as_str());
+        let name = NativeName {
+            frame: Vec::new(),
+            evaluator: outermost == EVALUATOR && self.sources.interpreters.contains_key(&id),
+            root: ROOTS.contains(&outermost),
+            plausible: leaf || place.is_call,
+        };
+        let module = self.intern(&file.path);
+        if place.functions.is_empty() {
+            let frame = self.unnamed(FrameKind::Native, &file.path, offset);
+            return NativeName { frame: vec![frame], ..name };
+        }
+        let frames = place.functions.iter().map(|function| {
+            let frame = Frame {
+                kind: FrameKind::Native,
+                function: self.profile.strings.intern(&function.function),
+                file: self.profile.strings.intern(&function.file),
+                line: function.line,
+                module,
+                ..Frame::marker(StringId::default())
+            };
+            self.profile.intern_frame(frame)
+        });
+        NativeName { frame: frames.collect(), ..name }
+    }
+
+    fn python(&mut self, frame: &PythonFrame) -> PythonName<FrameId> {
+        let Some(place) = self.sources.code.place(self.pid, frame) else {
+            return PythonName { frame: self.unnamed(FrameKind::Python, "[python]", frame.code), known: false };
+        };
+        let frame = Frame {
+            kind: FrameKind::Python,
+            function: self.intern(&place.function),
+            file: self.intern(&place.file),
+            line: place.line,
+            first_line: place.first_line,
+            ..Frame::marker(StringId::default())
+        };
+        PythonName { frame: self.profile.intern_frame(frame), known: true }
+    }
+
+    fn call(&mut self, function: u32) -> FrameId {
+        let name = CATALOGUE.get(function as usize).map_or("[unknown driver call]", |function| function.name);
+        let function = self.intern(name);
+        self.profile.intern_frame(Frame { kind: FrameKind::Cuda, ..Frame::marker(function) })
+    }
+
+    fn marker(&mut self, text: &'static str) -> FrameId {
+        let text = self.intern(text);
+        self.profile.intern_frame(Frame::marker(text))
+    }
+
+    fn runs_python(&self) -> bool {
+        self.runs_python
+    }
+}

@@ -1,0 +1,388 @@
+//! What happens with every event, in order of time: processes known, stacks named and merged, samples kept.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+
+use profiler_ebpf::wire::{Counter, ThreadExit};
+
+use super::cuda::{Drivers, add_calls, book_limits, note_failure};
+use super::naming::{NameSources, SampleNames};
+use super::pythons::Pythons;
+use super::tasks::Tasks;
+use super::{RecordError, Scope};
+use crate::kernel::ring::{RawEvent, RawSample};
+use crate::kernel::sideband::SidebandEvent;
+use crate::kernel::{Kernel, monotonic_ns};
+use crate::process::{ElfLoad, FileId, Mapping, ProcessTable, TargetMemory, thread_ids};
+use crate::profile::{Loss, Profile, Sample, ThreadId};
+use crate::python::{PythonBuild, detect, thread_name};
+use crate::recording::Writer;
+use crate::stack::merge;
+
+/// Events taken from the rings together. Every process record older than a sample in it is in it too,
+/// or came before.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub events: Vec<RawEvent>,
+    pub sideband: Vec<SidebandEvent>,
+}
+
+/// Everything a recording knows, owned by one thread.
+pub(super) struct Pipeline<W: Write> {
+    kernel: Kernel,
+    profile: Profile,
+    writer: Option<Writer<W>>,
+    processes: ProcessTable,
+    sources: NameSources,
+    tasks: Tasks,
+    pythons: Pythons,
+    drivers: Drivers,
+    /// Files looked at for a Python runtime.
+    python_files: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
+    /// Processes watched; `None` for the whole machine.
+    targets: Option<HashSet<u32>>,
+    start_ns: u64,
+    sideband_lost: u64,
+}
+
+impl<W: Write> Pipeline<W> {
+    /// Looks at what runs now, tells the kernel side about it, and starts recording.
+    pub fn start(
+        kernel: Kernel,
+        profile: Profile,
+        writer: Option<Writer<W>>,
+        scope: &Scope,
+    ) -> Result<Self, RecordError> {
+        let targets = match scope {
+            Scope::Machine => None,
+            Scope::Pids(pids) => Some(pids.iter().copied().collect()),
+            Scope::Command(_) => Some(HashSet::new()),
+        };
+        let mut pipeline = Self {
+            kernel,
+            profile,
+            writer,
+            processes: ProcessTable::new(),
+            sources: NameSources::default(),
+            tasks: Tasks::default(),
+            pythons: Pythons::default(),
+            drivers: Drivers::default(),
+            python_files: HashMap::new(),
+            targets,
+            start_ns: 0,
+            sideband_lost: 0,
+        };
+        pipeline.watch_targets(scope)?;
+        pipeline.scan();
+        pipeline.start_ns = monotonic_ns();
+        pipeline.kernel.set_active(true)?;
+        Ok(pipeline)
+    }
+
+    /// The profile so far.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn watch_targets(&mut self, scope: &Scope) -> Result<(), RecordError> {
+        for pid in self.targets.iter().flatten() {
+            self.kernel.watch(*pid)?;
+        }
+        if matches!(scope, Scope::Command(_)) {
+            self.kernel.watch_children(std::process::id())?;
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self) {
+        let pids: Option<Vec<u32>> = self.targets.as_ref().map(|pids| pids.iter().copied().collect());
+        let mapped = self.processes.scan(monotonic_ns(), pids.as_deref());
+        self.on_mappings(&mapped, None);
+        for pid in self.processes.pids() {
+            self.tasks.note_runtimes(pid);
+        }
+    }
+
+    /// Handles a batch in order of time.
+    pub fn handle(&mut self, mut batch: Batch) -> Result<(), RecordError> {
+        batch.events.sort_by_key(RawEvent::time_ns);
+        let mut sideband = batch.sideband.into_iter().peekable();
+        for event in batch.events {
+            while let Some(record) = sideband.next_if(|record| record.time_ns() <= event.time_ns()) {
+                self.on_sideband(record);
+            }
+            match event {
+                RawEvent::Sample(sample) => self.on_sample(&sample),
+                RawEvent::ThreadExit(exit) => self.on_thread_exit(&exit),
+                RawEvent::Malformed => self.profile.accounting.lose(Loss::Malformed, 1),
+            }
+        }
+        sideband.for_each(|record| self.on_sideband(record));
+        Ok(())
+    }
+
+    /// Once a second: what was kept goes to the file, what ended long ago is forgotten.
+    pub fn tick(&mut self) -> Result<(), RecordError> {
+        self.read_counters();
+        if let Some(writer) = &mut self.writer {
+            writer.flush(&self.profile)?;
+        }
+        for pid in self.processes.sweep(monotonic_ns()) {
+            self.forget(pid);
+            self.kernel.unwatch(pid);
+            if let Some(targets) = &mut self.targets {
+                targets.remove(&pid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops recording in the kernel: no sample is taken from here on.
+    pub fn stop(&mut self) -> Result<(), RecordError> {
+        self.kernel.set_active(false)?;
+        self.profile.session.duration_ns = monotonic_ns().saturating_sub(self.start_ns);
+        self.kernel.detach_sampling()?;
+        Ok(())
+    }
+
+    /// Closes the books after the last batch.
+    pub fn finish(mut self) -> Result<(Profile, Option<W>), RecordError> {
+        self.read_counters();
+        self.book_live_threads();
+        self.book_calls();
+        self.book_notes();
+        self.profile.session.closed = true;
+        let out = self.writer.map(|writer| writer.finish(&self.profile)).transpose()?;
+        Ok((self.profile, out))
+    }
+
+    /// Whether none of the watched processes is left.
+    pub fn targets_gone(&self) -> bool {
+        self.targets.as_ref().is_some_and(|pids| !pids.is_empty() && pids.iter().all(|pid| self.has_ended(*pid)))
+    }
+
+    fn has_ended(&self, pid: u32) -> bool {
+        self.processes.get(pid).is_none_or(|state| state.ended_ns.is_some()) && !crate::process::exists(pid)
+    }
+
+    fn in_scope(&self, pid: u32) -> bool {
+        self.targets.as_ref().is_none_or(|pids| pids.contains(&pid))
+    }
+
+    fn on_sideband(&mut self, record: SidebandEvent) {
+        match record {
+            SidebandEvent::Mapping { pid, time_ns, mapping } if self.in_scope(pid) => {
+                if let Some(mapping) = self.processes.map(pid, &mapping) {
+                    self.on_mappings(&[(pid, mapping)], Some(time_ns));
+                }
+            }
+            SidebandEvent::Fork { pid, tid, parent, .. } if pid == tid => self.on_fork(parent, pid),
+            SidebandEvent::Name { pid, name, exec: true, .. } if self.in_scope(pid) => {
+                self.processes.exec(pid, &String::from_utf8_lossy(&name));
+                self.forget(pid);
+            }
+            SidebandEvent::Exit { pid, tid, time_ns } if pid == tid && self.in_scope(pid) => {
+                self.processes.end(pid, time_ns);
+                if let Some(id) = self.processes.get(pid).and_then(|state| state.id) {
+                    let ended_ns = time_ns.saturating_sub(self.start_ns);
+                    self.profile.processes[id.0 as usize].ended_ns = Some(ended_ns);
+                }
+            }
+            SidebandEvent::Lost(count) => {
+                self.sideband_lost += count;
+                self.scan();
+            }
+            _ => {}
+        }
+    }
+
+    fn on_fork(&mut self, parent: u32, pid: u32) {
+        if let Some(targets) = &mut self.targets {
+            // Our only child is the command, which the kernel side watches from before it exists.
+            if !targets.contains(&parent) && parent != std::process::id() {
+                return;
+            }
+            targets.insert(pid);
+        }
+        self.forget(pid);
+        self.processes.fork(parent, pid);
+        self.pythons.fork(&mut self.kernel, parent, pid);
+        self.sources.code.fork(parent, pid);
+    }
+
+    /// A process ended, or became another program.
+    fn forget(&mut self, pid: u32) {
+        self.pythons.forget(&mut self.kernel, pid);
+        self.sources.code.forget(pid);
+    }
+
+    fn on_mappings(&mut self, mapped: &[(u32, Mapping)], mapped_ns: Option<u64>) {
+        for (pid, mapping) in mapped {
+            let Some(id) = mapping.file else { continue };
+            let file = self.processes.files.get(id);
+            self.drivers.mapped(&mut self.kernel, id, file, *pid, mapped_ns);
+            let python = self.python_files.entry(id).or_insert_with(|| file.file().and_then(detect));
+            let Some((build, load)) = python else { continue };
+            self.sources.interpreters.insert(id, ());
+            if let Some(bias) = load.bias(mapping.start, mapping.file_offset) {
+                self.pythons.found(&mut self.kernel, *pid, build, bias);
+            }
+        }
+    }
+
+    fn on_sample(&mut self, raw: &RawSample) {
+        let header = &raw.header;
+        let (pid, tid) = (header.tgid, header.tid);
+        let comm = comm_text(&header.comm);
+        let mut mapped = self.processes.get_or_read(pid, header.time_ns);
+        if let Some(leaf) = raw.native.first() {
+            mapped.extend(self.processes.refresh(pid, leaf.pc, header.time_ns));
+        }
+        self.on_mappings(&mapped, None);
+        let thread = self.thread(pid, tid, &comm);
+        self.name_thread(thread, pid, tid, &comm, !raw.python.is_empty());
+
+        let runtime = self.pythons.runtime(pid);
+        let mut names = SampleNames {
+            profile: &mut self.profile,
+            sources: &mut self.sources,
+            files: &self.processes.files,
+            process: self.processes.get(pid),
+            pid,
+            runs_python: runtime.is_some(),
+        };
+        let merged = merge(raw, &mut names);
+        let profile = &mut self.profile;
+        profile.accounting.frames += merged.frames.len() as u64;
+        let unnamed = merged.frames.iter().filter(|frame| !profile.frame(**frame).is_named()).count();
+        profile.accounting.unnamed_frames += unnamed as u64;
+        let sample = Sample {
+            time_ns: header.time_ns.saturating_sub(self.start_ns),
+            cpu: header.cpu,
+            thread,
+            stack: profile.intern_stack(&merged.frames),
+            gil: merged.gil,
+            truncation: merged.truncation,
+        };
+        profile.add_sample(&sample);
+        if let Some(writer) = &mut self.writer {
+            writer.push(&sample);
+        }
+    }
+
+    fn thread(&mut self, pid: u32, tid: u32, comm: &str) -> ThreadId {
+        let process = self.tasks.process(&mut self.profile, &mut self.processes, pid, comm);
+        self.tasks.thread(&mut self.profile, process, tid, comm)
+    }
+
+    fn name_thread(&mut self, thread: ThreadId, pid: u32, tid: u32, comm: &str, has_python: bool) {
+        let python = if has_python && self.tasks.wants_python_name(thread) {
+            self.pythons.runtime(pid).and_then(|at| thread_name(TargetMemory::new(pid), at, tid))
+        } else {
+            None
+        };
+        if let Some(name) = python {
+            self.profile.threads[thread.0 as usize].name = self.profile.strings.intern(&name);
+            self.tasks.has_python_name(thread);
+        } else {
+            let comm = self.profile.strings.intern(comm);
+            self.tasks.rename(&mut self.profile, thread, comm);
+        }
+    }
+
+    fn on_thread_exit(&mut self, exit: &ThreadExit) {
+        self.processes.get_or_read(exit.tgid, exit.time_ns);
+        let thread = self.thread(exit.tgid, exit.tid, &comm_text(&exit.comm));
+        self.tasks.book_runtime(&mut self.profile, exit.tgid, thread, exit.runtime_ns);
+    }
+
+    /// Threads that are still there: their CPU time, also of those that were never sampled.
+    fn book_live_threads(&mut self) {
+        for pid in self.processes.pids() {
+            if !self.in_scope(pid) {
+                continue;
+            }
+            for tid in thread_ids(pid) {
+                let Some(used_ns) = self.tasks.runtime_since_start_ns(pid, tid) else { continue };
+                let id = self.processes.get(pid).and_then(|state| state.id);
+                let known = id.and_then(|id| self.tasks.known_thread(id, tid));
+                if known.is_none() && used_ns == 0 {
+                    continue;
+                }
+                let comm = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+                let thread = self.thread(pid, tid, comm.trim_end_matches('\n'));
+                self.profile.threads[thread.0 as usize].cpu_ns = Some(used_ns);
+            }
+        }
+    }
+
+    fn read_counters(&mut self) {
+        match self.kernel.counters() {
+            Ok(counters) => {
+                let books = &mut self.profile.accounting;
+                books.taken = counters.get(Counter::Taken);
+                for (reason, counter) in [(Loss::RingFull, Counter::RingFull), (Loss::Nested, Counter::Nested)] {
+                    books.lost.remove(&reason);
+                    books.lose(reason, counters.get(counter));
+                }
+                book_limits(&mut self.profile, &counters);
+            }
+            Err(error) => note_failure(&mut self.profile, "losses are not known", &error),
+        }
+        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        self.profile.accounting.own_cpu_ns = u64::try_from(own.tv_sec).unwrap_or(0) * 1_000_000_000
+            + u64::try_from(own.tv_nsec).unwrap_or(0);
+        self.book_own_limits();
+    }
+
+    fn book_own_limits(&mut self) {
+        for (name, count) in [
+            ("process records lost by the kernel", self.sideband_lost),
+            ("mapped files not kept", self.processes.files.over_limit),
+            ("mapped files not opened", self.processes.files.not_opened),
+            ("mappings not kept", self.processes.mappings_over_limit),
+            ("processes forgotten early", self.processes.forgotten),
+            ("Python processes not watched", self.pythons.over_limit),
+            ("Python frames whose code could not be read", self.sources.code.unreadable),
+        ] {
+            if count > 0 {
+                self.profile.accounting.limits.insert(name.to_owned(), count);
+            }
+        }
+    }
+
+    fn book_calls(&mut self) {
+        match self.kernel.calls() {
+            Ok(calls) => {
+                let mut profile = std::mem::take(&mut self.profile);
+                add_calls(&mut profile, &calls, |profile, key| {
+                    let process = self.tasks.process(profile, &mut self.processes, key.tgid, "[exited]");
+                    self.tasks.thread(profile, process, key.tid, "[exited]")
+                });
+                self.profile = profile;
+            }
+            Err(error) => note_failure(&mut self.profile, "driver calls could not be read", &error),
+        }
+    }
+
+    fn book_notes(&mut self) {
+        let books = &self.profile.accounting;
+        if !books.balanced() {
+            let (taken, kept, lost) = (books.taken, books.kept(), books.lost_total());
+            self.profile.notes.push(format!(
+                "the books do not balance: {taken} samples taken, {kept} kept, {lost} lost; please report this"
+            ));
+        }
+        self.profile.notes.append(&mut self.drivers.notes);
+        self.profile.notes.extend(self.pythons.notes());
+        if let Some(failure) = &self.sources.kernel.failure {
+            self.profile.notes.push(format!("kernel functions have no names: {failure}"));
+        }
+    }
+}
+
+/// A kernel thread name as text.
+fn comm_text(comm: &[u8; 16]) -> String {
+    let name = comm.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}

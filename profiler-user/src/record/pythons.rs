@@ -1,0 +1,70 @@
+//! Which processes run which Python, and what the kernel side was told.
+
+use std::collections::{BTreeMap, HashMap};
+
+use profiler_ebpf::wire::PythonInfo;
+
+use crate::kernel::{Kernel, KernelError};
+use crate::python::{PythonBuild, info_for};
+
+/// Python processes.
+#[derive(Debug, Default)]
+pub(super) struct Pythons {
+    understood: HashMap<u32, PythonInfo>,
+    /// Versions that are not understood, and in how many processes they were found.
+    not_understood: BTreeMap<String, u64>,
+    /// Processes the kernel side had no room for.
+    pub over_limit: u64,
+}
+
+impl Pythons {
+    /// A process mapped a Python.
+    pub fn found(&mut self, kernel: &mut Kernel, pid: u32, build: &PythonBuild, bias: u64) {
+        let Some(info) = info_for(build, bias) else {
+            let version = build.version.map_or_else(|| "before 3.11".to_owned(), |version| version.to_string());
+            *self.not_understood.entry(version).or_insert(0) += 1;
+            return;
+        };
+        if self.understood.get(&pid) == Some(&info) {
+            return;
+        }
+        self.understood.insert(pid, info);
+        self.tell(kernel, pid, &info);
+    }
+
+    fn tell(&mut self, kernel: &mut Kernel, pid: u32, info: &PythonInfo) {
+        let told: Result<(), KernelError> = kernel.set_python(pid, info);
+        if let Err(error) = told {
+            tracing::debug!("python of {pid}: {error}");
+            self.over_limit += 1;
+        }
+    }
+
+    /// A process was made by fork; the kernel side has copied what it knew.
+    pub fn fork(&mut self, kernel: &mut Kernel, parent: u32, child: u32) {
+        if let Some(info) = self.understood.get(&parent).copied() {
+            self.understood.insert(child, info);
+            self.tell(kernel, child, &info);
+        }
+    }
+
+    /// A process ended or became another program.
+    pub fn forget(&mut self, kernel: &mut Kernel, pid: u32) {
+        if self.understood.remove(&pid).is_some() {
+            kernel.forget_python(pid);
+        }
+    }
+
+    /// Where a process keeps its interpreter's state, if it runs a Python that is understood.
+    pub fn runtime(&self, pid: u32) -> Option<u64> {
+        Some(self.understood.get(&pid)?.runtime)
+    }
+
+    /// One line for each version that is not understood.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.not_understood.iter().map(|(version, processes)| {
+            let plural = if *processes == 1 { "process" } else { "processes" };
+            format!("Python {version}: frames not decoded in {processes} {plural}; their native frames are shown")
+        })
+    }
+}

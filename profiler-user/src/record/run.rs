@@ -1,0 +1,270 @@
+//! The event loop of a recording.
+
+use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::io::unix::AsyncFd;
+use tokio::process::Child;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::pipeline::Batch;
+use super::worker::{Task, Worker};
+use super::{RecordError, RecordSettings, Scope, command};
+use crate::kernel::sideband::Sideband;
+use crate::kernel::{
+    EventRing, Kernel, KernelSettings, kernel_object, max_frequency_hz, missing_rights, online_cpus,
+};
+use crate::process::{children_of, exists};
+use crate::profile::{Profile, Session};
+use crate::recording::Writer;
+
+/// Records taken from the ring at once.
+const BATCH_EVENTS: usize = 4096;
+/// The rings are looked at this often even if nothing wakes us.
+const DRAIN_EVERY: Duration = Duration::from_millis(100);
+
+/// Why a recording ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The time asked for was over.
+    Duration,
+    /// A signal: Ctrl-C, SIGTERM or SIGHUP.
+    Signal,
+    /// The command ended, with this exit code if it was not killed.
+    Command(Option<i32>),
+    /// No watched process was left.
+    TargetsGone,
+}
+
+/// Figures for people who wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Since recording began.
+    pub elapsed: Duration,
+    /// Samples kept.
+    pub samples: u64,
+    /// Samples lost.
+    pub lost: u64,
+    /// CPU time of wholestack itself.
+    pub own_cpu: Duration,
+}
+
+/// A finished recording.
+pub struct Recorded<W> {
+    /// What was recorded.
+    pub profile: Profile,
+    /// Where it was written to.
+    pub out: Option<W>,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// Makes a recording. `writer` turns the session into the file's writer, if there is a file; `started` is
+/// called when recording has begun, `progress` about twice a second from then on.
+pub async fn record<W: Write + Send + 'static>(
+    settings: &RecordSettings,
+    writer: impl FnOnce(&Session) -> Result<Option<Writer<W>>, RecordError>,
+    started: impl FnOnce(),
+    mut progress: impl FnMut(Progress),
+) -> Result<Recorded<W>, RecordError> {
+    let (scope, what) = check(settings)?;
+    let mut signals = Signals::new()?;
+    let cpus = online_cpus()?;
+    let (mut kernel, ring) = Kernel::load(KernelSettings {
+        ring_bytes: settings.ring_bytes,
+        only_targets: scope != Scope::Machine,
+        object: settings.debug_object.as_deref().unwrap_or(kernel_object()),
+    })?;
+    #[cfg(feature = "bpf-log")]
+    let _log = settings.debug_object.is_some().then(|| kernel.attach_log()).transpose()?;
+    let sideband = Sideband::open(&cpus)?;
+    let clock = kernel.attach_sampling(&cpus, settings.frequency_hz)?;
+    let session = Session {
+        clock,
+        cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
+        frequency_hz: settings.frequency_hz,
+        scope: what,
+        ..describe_host()
+    };
+    let writer = writer(&session)?;
+    let profile = Profile { session, ..Profile::default() };
+    let worker = Worker::start(kernel, profile, writer, scope.clone()).await?;
+    let begun = Instant::now();
+    let mut rings = Rings::new(ring, sideband)?;
+    let mut child = match &scope {
+        Scope::Command(line) => Some(command::start(line)?),
+        Scope::Machine | Scope::Pids(_) => None,
+    };
+    started();
+
+    let mut tick = every(DRAIN_EVERY);
+    let mut ticks = 0u32;
+    let ended = loop {
+        let left = settings.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
+        tokio::select! {
+            () = signals.any() => break Ended::Signal,
+            code = exit_of(child.as_mut()) => break Ended::Command(code),
+            () = sleep_for(left) => break Ended::Duration,
+            ready = rings.ready() => ready?,
+            _ = tick.tick() => {
+                ticks = ticks.wrapping_add(1);
+                if ticks.is_multiple_of(5) {
+                    let shared = &worker.shared;
+                    progress(Progress {
+                        elapsed: begun.elapsed(),
+                        samples: shared.samples.load(Ordering::Relaxed),
+                        lost: shared.lost.load(Ordering::Relaxed),
+                        own_cpu: Duration::from_nanos(shared.own_cpu_ns.load(Ordering::Relaxed)),
+                    });
+                }
+            }
+        }
+        rings.pass_on(&worker, false).await?;
+        if matches!(scope, Scope::Pids(_)) && worker.shared.targets_gone.load(Ordering::Relaxed) {
+            break Ended::TargetsGone;
+        }
+    };
+    let (done, is_done) = oneshot::channel();
+    send(&worker, Task::Stop(done)).await?;
+    // A worker that failed is found out when it is joined.
+    let _ = is_done.await;
+    rings.pass_on(&worker, true).await?;
+    let (profile, out) = worker.finish()?;
+    Ok(Recorded { profile, out, ended })
+}
+
+/// Refuses what cannot be done, before anything is loaded. Returns the scope with children of pids
+/// resolved, and its description.
+fn check(settings: &RecordSettings) -> Result<(Scope, String), RecordError> {
+    let missing = missing_rights();
+    if !missing.is_empty() {
+        return Err(RecordError::MissingRights(missing));
+    }
+    let limit = max_frequency_hz().unwrap_or(u32::MAX);
+    if settings.frequency_hz == 0 || settings.frequency_hz > limit {
+        return Err(RecordError::Frequency { asked: settings.frequency_hz, limit });
+    }
+    match &settings.scope {
+        Scope::Machine => Ok((Scope::Machine, "whole machine".to_owned())),
+        Scope::Command(line) => {
+            let words: Vec<_> = line.iter().map(|word| word.to_string_lossy()).collect();
+            Ok((settings.scope.clone(), format!("command: {}", words.join(" "))))
+        }
+        Scope::Pids(pids) => {
+            if let Some(missing) = pids.iter().find(|pid| !exists(**pid)) {
+                return Err(RecordError::NoProcess(*missing));
+            }
+            let mut family: Vec<u32> = pids.iter().flat_map(|pid| children_of(*pid)).collect();
+            family.sort_unstable();
+            family.dedup();
+            let list: Vec<String> = pids.iter().map(u32::to_string).collect();
+            let noun = if pids.len() == 1 { "pid" } else { "pids" };
+            Ok((Scope::Pids(family), format!("{noun} {} and children", list.join(", "))))
+        }
+    }
+}
+
+fn describe_host() -> Session {
+    let host = rustix::system::uname();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Session {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: host.nodename().to_string_lossy().into_owned(),
+        kernel: host.release().to_string_lossy().into_owned(),
+        started_unix_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+        ..Session::default()
+    }
+}
+
+/// Both rings, and when they have something.
+struct Rings {
+    events: AsyncFd<EventRing>,
+    sideband: AsyncFd<Sideband>,
+}
+
+impl Rings {
+    fn new(events: EventRing, sideband: Sideband) -> Result<Self, RecordError> {
+        let failed = |source| RecordError::System { what: "cannot wait for events", source };
+        Ok(Self {
+            events: events.watched().map_err(failed)?,
+            sideband: sideband.watched().map_err(failed)?,
+        })
+    }
+
+    /// Waits until either has something.
+    async fn ready(&mut self) -> Result<(), RecordError> {
+        let failed = |source| RecordError::System { what: "cannot wait for events", source };
+        tokio::select! {
+            guard = self.events.readable() => guard.map_err(failed)?.clear_ready(),
+            guard = self.sideband.readable() => guard.map_err(failed)?.clear_ready(),
+        }
+        Ok(())
+    }
+
+    /// Passes on what waits: all of it if asked, else a batch or so. Samples are taken first: then every
+    /// process record older than one of them is taken with it, or was before.
+    async fn pass_on<W>(&mut self, worker: &Worker<W>, all: bool) -> Result<(), RecordError> {
+        loop {
+            let mut batch = Batch::default();
+            self.events.get_mut().drain(&mut batch.events, BATCH_EVENTS);
+            self.sideband.get_mut().drain(&mut batch.sideband);
+            let full = batch.events.len() == BATCH_EVENTS;
+            if !batch.events.is_empty() || !batch.sideband.is_empty() {
+                send(worker, Task::Batch(batch)).await?;
+            }
+            if !full || !all && worker.tasks.capacity() == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+async fn send<W>(worker: &Worker<W>, task: Task) -> Result<(), RecordError> {
+    worker.tasks.send(task).await.map_err(|_| RecordError::Worker)
+}
+
+/// The signals that end a recording.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> Result<Self, RecordError> {
+        let listen = |kind| signal(kind).map_err(|source| RecordError::System { what: "cannot listen for signals", source });
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn any(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+async fn exit_of(child: Option<&mut Child>) -> Option<i32> {
+    match child {
+        Some(child) => child.wait().await.ok().and_then(|status| status.code()),
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_for(left: Option<Duration>) {
+    match left {
+        Some(left) => tokio::time::sleep(left).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut interval = interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}

@@ -1,0 +1,108 @@
+//! Entries of processes and threads in the profile, made when first needed.
+
+use rustc_hash::FxHashMap;
+
+use crate::process::{ProcessTable, thread_ids, thread_runtime_ns};
+use crate::profile::{Process, ProcessId, Profile, StringId, Thread, ThreadId};
+
+/// Which entry stands for which live process and thread.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    threads: FxHashMap<(ProcessId, u32), ThreadId>,
+    /// CPU time threads had used when the recording began.
+    runtime_before_ns: FxHashMap<(u32, u32), u64>,
+    /// Threads that were asked for their Python name, and how often.
+    name_tries: FxHashMap<ThreadId, u8>,
+}
+
+/// How often a thread is asked for its Python name.
+const NAME_TRIES: u8 = 3;
+
+impl Tasks {
+    /// Notes the CPU time of a process's threads before the recording.
+    pub fn note_runtimes(&mut self, pid: u32) {
+        for tid in thread_ids(pid) {
+            if let Some(ns) = thread_runtime_ns(pid, tid) {
+                self.runtime_before_ns.insert((pid, tid), ns);
+            }
+        }
+    }
+
+    /// The entry of a process, which must be in the table.
+    pub fn process(&mut self, profile: &mut Profile, table: &mut ProcessTable, pid: u32, comm: &str) -> ProcessId {
+        let known = table.get(pid).and_then(|state| state.id);
+        if let Some(id) = known {
+            return id;
+        }
+        let (name, command) = table
+            .get(pid)
+            .map(|state| (state.name.clone(), state.command.clone()))
+            .unwrap_or_default();
+        let name = if name.is_empty() { comm } else { &name };
+        let process = Process {
+            pid,
+            name: profile.strings.intern(name),
+            command: profile.strings.intern(&command),
+            ended_ns: None,
+        };
+        let id = ProcessId(next(profile.processes.len()));
+        profile.processes.push(process);
+        if let Some(state) = table.get_mut(pid) {
+            state.id = Some(id);
+        }
+        id
+    }
+
+    /// The entry of a thread.
+    pub fn thread(&mut self, profile: &mut Profile, process: ProcessId, tid: u32, comm: &str) -> ThreadId {
+        if let Some(known) = self.threads.get(&(process, tid)) {
+            return *known;
+        }
+        let id = ThreadId(next(profile.threads.len()));
+        let name = profile.strings.intern(comm);
+        profile.threads.push(Thread { process, tid, name, cpu_ns: None });
+        self.threads.insert((process, tid), id);
+        id
+    }
+
+    /// The entry of a thread, if it has one.
+    pub fn known_thread(&self, process: ProcessId, tid: u32) -> Option<ThreadId> {
+        self.threads.get(&(process, tid)).copied()
+    }
+
+    /// Follows a change of the kernel's name, unless Python gave one.
+    pub fn rename(&mut self, profile: &mut Profile, thread: ThreadId, comm: StringId) {
+        if !self.name_tries.contains_key(&thread) {
+            profile.threads[thread.0 as usize].name = comm;
+        }
+    }
+
+    /// Whether a thread should be asked for its Python name now.
+    pub fn wants_python_name(&mut self, thread: ThreadId) -> bool {
+        let tries = self.name_tries.entry(thread).or_insert(0);
+        *tries += 1;
+        *tries <= NAME_TRIES
+    }
+
+    /// The thread has its Python name: no need to ask again.
+    pub fn has_python_name(&mut self, thread: ThreadId) {
+        self.name_tries.insert(thread, NAME_TRIES);
+    }
+
+    /// Books a thread's CPU time, given what it used in its whole life.
+    pub fn book_runtime(&self, profile: &mut Profile, pid: u32, thread: ThreadId, life_ns: u64) {
+        let entry = &mut profile.threads[thread.0 as usize];
+        let before = self.runtime_before_ns.get(&(pid, entry.tid)).copied().unwrap_or(0);
+        entry.cpu_ns = Some(life_ns.saturating_sub(before));
+    }
+
+    /// CPU time a live thread has used since the recording began.
+    pub fn runtime_since_start_ns(&self, pid: u32, tid: u32) -> Option<u64> {
+        let before = self.runtime_before_ns.get(&(pid, tid)).copied().unwrap_or(0);
+        Some(thread_runtime_ns(pid, tid)?.saturating_sub(before))
+    }
+}
+
+fn next(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,114 @@
+//! The thread that computes.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::pipeline::{Batch, Pipeline};
+use super::{RecordError, Scope};
+use crate::kernel::Kernel;
+use crate::profile::Profile;
+use crate::recording::Writer;
+
+/// Batches waiting at most: beyond that, the rings wait in the kernel.
+const QUEUE: usize = 64;
+/// How often what was kept goes to the file.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What the worker is asked to do.
+pub(super) enum Task {
+    /// Handle these events.
+    Batch(Batch),
+    /// Take the sampling off, and say when that is done.
+    Stop(oneshot::Sender<()>),
+}
+
+/// Figures for the progress line.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub samples: AtomicU64,
+    pub lost: AtomicU64,
+    pub own_cpu_ns: AtomicU64,
+    pub targets_gone: AtomicBool,
+}
+
+/// A running worker.
+pub(super) struct Worker<W> {
+    pub tasks: mpsc::Sender<Task>,
+    pub shared: Arc<Shared>,
+    thread: std::thread::JoinHandle<Result<(Profile, Option<W>), RecordError>>,
+}
+
+impl<W: Write + Send + 'static> Worker<W> {
+    /// Starts the thread; returns when recording has begun in the kernel.
+    pub async fn start(
+        kernel: Kernel,
+        profile: Profile,
+        writer: Option<Writer<W>>,
+        scope: Scope,
+    ) -> Result<Self, RecordError> {
+        let (tasks, inbox) = mpsc::channel(QUEUE);
+        let (begun, has_begun) = oneshot::channel();
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("wholestack-name".to_owned())
+            .spawn(move || {
+                let pipeline = Pipeline::start(kernel, profile, writer, &scope)?;
+                // Nobody waiting means that the recording was given up meanwhile.
+                let _ = begun.send(());
+                work(pipeline, inbox, &theirs)
+            })
+            .map_err(|source| RecordError::System { what: "cannot start a thread", source })?;
+        let worker = Self { tasks, shared, thread };
+        if has_begun.await.is_err() {
+            // It ended before it began: its error says why.
+            return Err(worker.join().err().unwrap_or(RecordError::Worker));
+        }
+        Ok(worker)
+    }
+
+    /// Waits for the thread to handle everything it was given.
+    pub fn finish(self) -> Result<(Profile, Option<W>), RecordError> {
+        self.join()
+    }
+
+    fn join(self) -> Result<(Profile, Option<W>), RecordError> {
+        drop(self.tasks);
+        self.thread.join().unwrap_or(Err(RecordError::Worker))
+    }
+}
+
+fn work<W: Write>(
+    mut pipeline: Pipeline<W>,
+    mut inbox: mpsc::Receiver<Task>,
+    shared: &Shared,
+) -> Result<(Profile, Option<W>), RecordError> {
+    let mut ticked = Instant::now();
+    while let Some(task) = inbox.blocking_recv() {
+        match task {
+            Task::Batch(batch) => pipeline.handle(batch)?,
+            Task::Stop(done) => {
+                pipeline.stop()?;
+                let _ = done.send(());
+            }
+        }
+        if ticked.elapsed() >= TICK {
+            ticked = Instant::now();
+            pipeline.tick()?;
+        }
+        share(&pipeline, shared);
+    }
+    pipeline.finish()
+}
+
+fn share<W: Write>(pipeline: &Pipeline<W>, shared: &Shared) {
+    let books = &pipeline.profile().accounting;
+    shared.samples.store(books.kept(), Ordering::Relaxed);
+    shared.lost.store(books.lost_total(), Ordering::Relaxed);
+    shared.own_cpu_ns.store(books.own_cpu_ns, Ordering::Relaxed);
+    shared.targets_gone.store(pipeline.targets_gone(), Ordering::Relaxed);
+}

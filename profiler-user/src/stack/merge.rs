@@ -1,0 +1,220 @@
+//! Merging.
+//!
+//! A native frame covers the stack from its own stack pointer up to its caller's. A Python evaluation left
+//! an anchor inside the native frame that runs it, a driver call its stack pointer at entry: so each finds
+//! its place among the native frames by address, without any symbol. Where the native walk ended early,
+//! the Python frames that no native frame could claim follow behind a marker; nothing is dropped.
+
+use profiler_ebpf::wire::{Gil, NativeEnd, NativeFrame, PythonEnd, PythonFrame};
+
+use crate::kernel::ring::RawSample;
+use crate::profile::{GilState, Truncation};
+
+/// Names a native frame may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NativeName<F> {
+    /// The frame or, where functions were inlined, how many frames it stands for is up to [`Names`].
+    pub frame: F,
+    /// It is the function that evaluates Python frames: a Python frame stands for it.
+    pub evaluator: bool,
+    /// It is one that threads or programs begin with: a stack that ends in it is whole.
+    pub root: bool,
+    /// For a caller: its return address follows a call. If not, the walk went astray here.
+    pub plausible: bool,
+}
+
+/// A Python frame's name, or what stands in for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PythonName<F> {
+    /// The frame.
+    pub frame: F,
+    /// Its code object could be read.
+    pub known: bool,
+}
+
+/// Where names come from.
+pub trait Names {
+    /// A named frame, as the caller keeps it.
+    type Frame;
+    /// A kernel address. The leaf is exact, callers are return addresses.
+    fn kernel(&mut self, address: u64, leaf: bool) -> Self::Frame;
+    /// A native frame: `frames` gets its functions, innermost first.
+    fn native(&mut self, frame: &NativeFrame, leaf: bool) -> NativeName<Vec<Self::Frame>>;
+    /// A Python frame.
+    fn python(&mut self, frame: &PythonFrame) -> PythonName<Self::Frame>;
+    /// A driver call by its catalogue id.
+    fn call(&mut self, function: u32) -> Self::Frame;
+    /// A marker.
+    fn marker(&mut self, text: &'static str) -> Self::Frame;
+    /// Whether the process was found to run a Python that is understood.
+    fn runs_python(&self) -> bool;
+}
+
+/// A merged stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged<F> {
+    /// Frames, leaf first.
+    pub frames: Vec<F>,
+    /// Why it is not whole; `None` if it is.
+    pub truncation: Option<Truncation>,
+    /// The interpreter's lock.
+    pub gil: GilState,
+}
+
+/// Marks where native frames are missing between what is shown on either side.
+const NATIVE_CUT: &str = "[native frames not walked: code without frame pointers]";
+/// Stands at the root of a Python stack deeper than is walked.
+const PYTHON_CUT: &str = "[Python frames cut]";
+/// Stands for a thread of which nothing is known.
+const NOTHING: &str = "[no stack]";
+
+/// Merges one sample.
+pub fn merge<N: Names>(sample: &RawSample, names: &mut N) -> Merged<N::Frame> {
+    let mut frames = Vec::new();
+    for (index, address) in sample.kernel.iter().enumerate() {
+        frames.push(names.kernel(*address, index == 0));
+    }
+    let native_whole = user_frames(sample, names, &mut frames);
+    let python_end = PythonEnd::from_id(sample.header.python_end);
+    if python_end == Some(PythonEnd::Depth) {
+        frames.push(names.marker(PYTHON_CUT));
+    }
+    if frames.is_empty() {
+        frames.push(names.marker(NOTHING));
+    }
+    Merged { frames, truncation: truncation(sample, native_whole, names.runs_python()), gil: gil(sample) }
+}
+
+/// Adds the user part. Returns whether the native walk reached the thread's root.
+fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::Frame>) -> bool {
+    let mut python = sample.python.iter().peekable();
+    let mut call = sample.header.open_call.checked_sub(1).map(|id| (id, sample.header.open_call_sp));
+    let mut whole = NativeEnd::from_id(sample.header.native_end) == Some(NativeEnd::Root);
+    let mut ended_in_evaluator = false;
+    let mut ended_at_root = false;
+    for (index, native) in sample.native.iter().enumerate() {
+        let leaf = index == 0;
+        let name = names.native(native, leaf);
+        if !leaf && !name.plausible {
+            whole = false;
+            break;
+        }
+        // Everything up to here has a stack pointer below the call's: it is inside.
+        if let Some((id, _)) = call.take_if(|(_, sp)| native.sp > *sp) {
+            frames.push(names.call(id));
+        }
+        let extent_end = sample.native.get(index + 1).map(|caller| caller.sp);
+        // A Python frame stands for its evaluator.
+        if !name.evaluator || python.peek().is_none() {
+            frames.extend(name.frame);
+        }
+        match extent_end {
+            Some(end) => take_evaluations(names, frames, &mut python, native.sp, end),
+            None => ended_in_evaluator = name.evaluator,
+        }
+        ended_at_root = name.root;
+    }
+    whole &= ended_at_root;
+    let joined = whole || ended_in_evaluator || sample.native.is_empty();
+    let left: Vec<PythonFrame> = python.copied().collect();
+    rest(names, frames, &left, call, joined);
+    whole
+}
+
+/// Whether the next anchor among the Python frames lies in `[start, end)`.
+fn holds_anchor<'a>(start: u64, end: u64, python: &mut impl Iterator<Item = &'a PythonFrame>) -> bool {
+    python.map(|frame| frame.anchor).find(|anchor| *anchor != 0).is_some_and(|at| (start..end).contains(&at))
+}
+
+/// Adds the Python evaluations whose anchors lie in `[start, end)`.
+fn take_evaluations<'a, N: Names>(
+    names: &mut N,
+    frames: &mut Vec<N::Frame>,
+    python: &mut (impl Iterator<Item = &'a PythonFrame> + Clone),
+    start: u64,
+    end: u64,
+) {
+    while holds_anchor(start, end, &mut python.clone()) {
+        for frame in python.by_ref() {
+            frames.push(names.python(frame).frame);
+            if frame.anchor != 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Adds what no native frame could claim: the Python frames inside the open driver call, the call, the
+/// Python frames around it. `joined`: nothing native is missing before the first of them.
+fn rest<N: Names>(
+    names: &mut N,
+    frames: &mut Vec<N::Frame>,
+    python: &[PythonFrame],
+    call: Option<(u32, u64)>,
+    joined: bool,
+) {
+    let (inner, outer) = python.split_at(call.map_or(0, |(_, sp)| inside_call(python, sp)));
+    // The gap is where native code leads to the next thing known: shown once, on its caller's side.
+    if !joined && !inner.is_empty() {
+        frames.push(names.marker(NATIVE_CUT));
+    }
+    frames.extend(inner.iter().map(|frame| names.python(frame).frame));
+    frames.extend(call.map(|(id, _)| names.call(id)));
+    if !joined && inner.is_empty() {
+        frames.push(names.marker(NATIVE_CUT));
+    }
+    frames.extend(outer.iter().map(|frame| names.python(frame).frame));
+}
+
+/// How many of the Python frames, leaf first, run inside a call whose stack pointer at entry this is.
+fn inside_call(python: &[PythonFrame], sp: u64) -> usize {
+    let mut inside = 0;
+    for (index, frame) in python.iter().enumerate() {
+        if frame.anchor == 0 {
+            continue;
+        }
+        if frame.anchor > sp {
+            break;
+        }
+        inside = index + 1;
+    }
+    inside
+}
+
+fn truncation(sample: &RawSample, native_whole: bool, runs_python: bool) -> Option<Truncation> {
+    let header = &sample.header;
+    match PythonEnd::from_id(header.python_end) {
+        Some(PythonEnd::Depth) => return Some(Truncation::PythonDepth),
+        Some(PythonEnd::Unreadable | PythonEnd::WrongThread) | None => {
+            return Some(Truncation::PythonUnreadable);
+        }
+        Some(PythonEnd::NotPython) if runs_python && !sample.native.is_empty() => {
+            return Some(Truncation::PythonLate);
+        }
+        Some(PythonEnd::NotPython | PythonEnd::NoThreadState | PythonEnd::Root) => {}
+    }
+    if header.kernel_missing != 0 {
+        return Some(Truncation::KernelStack);
+    }
+    match NativeEnd::from_id(header.native_end) {
+        Some(NativeEnd::NoUserStack) => None,
+        Some(NativeEnd::Root) if native_whole => None,
+        Some(NativeEnd::Root | NativeEnd::NoFramePointer) | None => Some(Truncation::NoFramePointers),
+        Some(NativeEnd::Unreadable) => Some(Truncation::StackUnreadable),
+        Some(NativeEnd::Depth) => Some(Truncation::NativeDepth),
+        Some(NativeEnd::ThirtyTwoBit) => Some(Truncation::ThirtyTwoBit),
+    }
+}
+
+fn gil(sample: &RawSample) -> GilState {
+    match Gil::from_id(sample.header.gil) {
+        Some(Gil::None) => GilState::None,
+        Some(Gil::Held) => GilState::Held,
+        Some(Gil::NotHeld) => GilState::NotHeld,
+        Some(Gil::Unknown) | None => GilState::Unknown,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

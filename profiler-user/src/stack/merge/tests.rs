@@ -1,0 +1,161 @@
+//! Stored samples with known stacks, merged without a kernel: names are letters.
+
+use bytemuck::Zeroable as _;
+use profiler_ebpf::wire::{RECORD_SAMPLE, SampleHeader};
+
+use super::*;
+
+/// Addresses below 100 are the interpreter's, 42 its evaluator, 1 a root, 13 not behind a call.
+struct Letters {
+    python: bool,
+}
+
+impl Names for Letters {
+    type Frame = String;
+
+    fn kernel(&mut self, address: u64, _leaf: bool) -> String {
+        format!("k{address}")
+    }
+
+    fn native(&mut self, frame: &NativeFrame, _leaf: bool) -> NativeName<Vec<String>> {
+        NativeName {
+            frame: vec![format!("n{}", frame.pc)],
+            evaluator: frame.pc == 42,
+            root: frame.pc == 1,
+            plausible: frame.pc != 13,
+        }
+    }
+
+    fn python(&mut self, frame: &PythonFrame) -> PythonName<String> {
+        PythonName { frame: format!("p{}", frame.code), known: true }
+    }
+
+    fn call(&mut self, function: u32) -> String {
+        format!("cuda{function}")
+    }
+
+    fn marker(&mut self, text: &'static str) -> String {
+        match text {
+            NATIVE_CUT => "~".to_owned(),
+            other => other.to_owned(),
+        }
+    }
+
+    fn runs_python(&self) -> bool {
+        self.python
+    }
+}
+
+fn sample(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawSample {
+    let native: Vec<_> = native.iter().map(|(pc, sp)| NativeFrame { pc: *pc, sp: *sp }).collect();
+    let python: Vec<_> = python
+        .iter()
+        .map(|(code, anchor)| PythonFrame { code: *code, instruction: 0, anchor: *anchor, check: 0 })
+        .collect();
+    RawSample {
+        header: SampleHeader {
+            kind: RECORD_SAMPLE,
+            native_end: NativeEnd::Root as u8,
+            python_end: if python.is_empty() { PythonEnd::NotPython } else { PythonEnd::Root } as u8,
+            ..SampleHeader::zeroed()
+        },
+        kernel: Vec::new(),
+        native,
+        python,
+    }
+}
+
+fn merged(sample: &RawSample) -> (String, Option<Truncation>) {
+    let merged = merge(sample, &mut Letters { python: !sample.python.is_empty() });
+    (merged.frames.join(" "), merged.truncation)
+}
+
+/// A whole native walk: each evaluation's Python frames stand where the native frame evaluates them.
+#[test]
+fn python_stands_where_it_is_evaluated() {
+    let sample = sample(
+        &[(200, 10), (42, 20), (201, 40), (42, 50), (1, 90)],
+        &[(1, 0), (2, 25), (3, 0), (4, 60)],
+    );
+    assert_eq!(merged(&sample), ("n200 p1 p2 n201 p3 p4 n1".to_owned(), None));
+}
+
+/// A walk that ends inside the evaluator needs no marker: the Python frame is right there.
+#[test]
+fn a_cut_in_the_evaluator_joins() {
+    let mut sample = sample(&[(42, 10)], &[(1, 0), (2, 25)]);
+    sample.header.native_end = NativeEnd::NoFramePointer as u8;
+    assert_eq!(merged(&sample), ("p1 p2".to_owned(), Some(Truncation::NoFramePointers)));
+}
+
+/// A walk that ends in other code: the Python frames follow behind a marker.
+#[test]
+fn a_cut_elsewhere_is_marked() {
+    let mut sample = sample(&[(200, 10), (201, 20)], &[(1, 0), (2, 225)]);
+    sample.header.native_end = NativeEnd::NoFramePointer as u8;
+    assert_eq!(merged(&sample), ("n200 n201 ~ p1 p2".to_owned(), Some(Truncation::NoFramePointers)));
+}
+
+/// A caller that does not follow a call is not shown, nor anything the walk found behind it.
+#[test]
+fn an_implausible_caller_ends_the_walk() {
+    let sample = sample(&[(200, 10), (13, 20), (1, 30)], &[]);
+    assert_eq!(merged(&sample), ("n200 ~".to_owned(), Some(Truncation::NoFramePointers)));
+}
+
+/// An end mark in code that is no thread's beginning proves nothing.
+#[test]
+fn an_end_mark_is_checked() {
+    let sample = sample(&[(200, 10), (201, 20)], &[]);
+    assert_eq!(merged(&sample).1, Some(Truncation::NoFramePointers));
+}
+
+/// The open driver call stands between what runs inside it and what called it.
+#[test]
+fn a_driver_call_finds_its_place() {
+    let mut inside = sample(&[(200, 10), (201, 20), (202, 40), (1, 90)], &[]);
+    inside.header.open_call = 8;
+    inside.header.open_call_sp = 30;
+    assert_eq!(merged(&inside).0, "n200 n201 cuda7 n202 n1");
+    // The walk ended inside the driver: the call follows, then the callers in Python.
+    let mut cut = sample(&[(200, 10)], &[(1, 0), (2, 50)]);
+    cut.header.native_end = NativeEnd::NoFramePointer as u8;
+    cut.header.open_call = 8;
+    cut.header.open_call_sp = 30;
+    assert_eq!(merged(&cut).0, "n200 cuda7 ~ p1 p2");
+    // A callback in Python that runs inside the call.
+    let mut callback = sample(&[(42, 10)], &[(1, 15), (2, 50)]);
+    callback.header.native_end = NativeEnd::NoFramePointer as u8;
+    callback.header.open_call = 8;
+    callback.header.open_call_sp = 30;
+    assert_eq!(merged(&callback).0, "p1 cuda7 p2");
+}
+
+/// Kernel frames are leafward of everything.
+#[test]
+fn kernel_frames_come_first() {
+    let mut sample = sample(&[(200, 10), (1, 20)], &[]);
+    sample.kernel = vec![7, 8];
+    assert_eq!(merged(&sample).0, "k7 k8 n200 n1");
+}
+
+/// Python that was not known yet, cut or unreadable is said, and no frame is dropped.
+#[test]
+fn python_troubles_are_said() {
+    let mut late = sample(&[(1, 10)], &[(1, 20)]);
+    late.header.python_end = PythonEnd::NotPython as u8;
+    assert_eq!(merged(&late).1, Some(Truncation::PythonLate));
+    late.header.python_end = PythonEnd::Depth as u8;
+    assert_eq!(merged(&late).1, Some(Truncation::PythonDepth));
+    assert!(merged(&late).0.ends_with(PYTHON_CUT));
+    late.header.python_end = PythonEnd::WrongThread as u8;
+    assert_eq!(merged(&late).1, Some(Truncation::PythonUnreadable));
+}
+
+/// A thread of which nothing is known is still a sample.
+#[test]
+fn nothing_is_shown_as_nothing() {
+    let mut empty = sample(&[], &[]);
+    empty.header.native_end = NativeEnd::NoUserStack as u8;
+    assert_eq!(merged(&empty), (NOTHING.to_owned(), None));
+}

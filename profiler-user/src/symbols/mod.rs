@@ -1,0 +1,12 @@
+//! Names of native and kernel code, by file identity and file offset.
+//!
+//! blazesym reads the files; this room asks it once per place and keeps the answer. A symbol whose size is
+//! unknown, or that ends before the address, names nothing: the nearest label is not the function.
+
+mod calls;
+mod kernel;
+mod native;
+
+pub use calls::follows_call;
+pub use kernel::KernelSymbols;
+pub use native::{NativePlace, NativeSymbols, SourcePlace};

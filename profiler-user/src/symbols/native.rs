@@ -1,0 +1,116 @@
+//! Native code of files.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::rc::Rc;
+
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
+use rustc_hash::FxHashMap;
+
+use super::calls::{CALL_BYTES, follows_call};
+use crate::process::{FileId, MappedFile};
+
+/// Places kept; when there are more all are forgotten and asked again.
+const MAX_PLACES: usize = 1 << 20;
+
+/// A function at a place, and where in the source that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcePlace {
+    /// Function, demangled.
+    pub function: String,
+    /// Source file; empty if unknown.
+    pub file: String,
+    /// Line; 0 if unknown.
+    pub line: u32,
+}
+
+/// What is known of one place in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NativePlace {
+    /// The functions there, innermost first: more than one where the compiler inlined. Empty if unnamed.
+    pub functions: Vec<SourcePlace>,
+    /// Whether the place right after can be returned to: its instruction is a call.
+    pub is_call: bool,
+}
+
+/// Names places, remembering what it was asked.
+pub struct NativeSymbols {
+    symbolizer: Symbolizer,
+    places: FxHashMap<(FileId, u64), Rc<NativePlace>>,
+    /// How often everything was forgotten.
+    pub forgotten: u64,
+}
+
+impl Default for NativeSymbols {
+    fn default() -> Self {
+        let symbolizer = Symbolizer::builder()
+            .enable_auto_reload(false)
+            .enable_code_info(true)
+            .enable_inlined_fns(true)
+            .enable_demangling(true)
+            .build();
+        Self { symbolizer, places: FxHashMap::default(), forgotten: 0 }
+    }
+}
+
+impl NativeSymbols {
+    /// What executes at a file offset. For a caller give the offset of its return address minus one, which
+    /// lies inside the call.
+    pub fn place(&mut self, id: FileId, file: &MappedFile, offset: u64) -> Rc<NativePlace> {
+        if let Some(known) = self.places.get(&(id, offset)) {
+            return Rc::clone(known);
+        }
+        if self.places.len() >= MAX_PLACES {
+            self.places.clear();
+            self.forgotten += 1;
+        }
+        let place = Rc::new(NativePlace {
+            functions: file.handle_path().map(|path| self.functions(&path, offset)).unwrap_or_default(),
+            is_call: ends_call(file, offset + 1),
+        });
+        self.places.insert((id, offset), Rc::clone(&place));
+        place
+    }
+
+    fn functions(&self, path: &Path, offset: u64) -> Vec<SourcePlace> {
+        let source = Source::Elf(Elf::new(path));
+        match self.symbolizer.symbolize_single(&source, Input::FileOffset(offset)) {
+            Ok(Symbolized::Sym(symbol)) => functions_of(&symbol),
+            Ok(Symbolized::Unknown(_)) => Vec::new(),
+            Err(error) => {
+                tracing::debug!("no symbols in {}: {error}", path.display());
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// The functions of a symbol, innermost first; none if its extent does not prove that it is the function.
+fn functions_of(symbol: &Sym<'_>) -> Vec<SourcePlace> {
+    if symbol.size.is_none_or(|size| symbol.offset >= size) {
+        return Vec::new();
+    }
+    // blazesym gives each function the source place of the code in it: the outer one where it was called
+    // into, the innermost where execution is.
+    let outer = source_place(&symbol.name, symbol.code_info.as_deref());
+    let inlined = symbol.inlined.iter().map(|inner| source_place(&inner.name, inner.code_info.as_ref()));
+    let mut functions: Vec<_> = std::iter::once(outer).chain(inlined).collect();
+    functions.reverse();
+    functions
+}
+
+fn source_place(name: &str, code: Option<&blazesym::symbolize::CodeInfo<'_>>) -> SourcePlace {
+    let (file, line) = match code {
+        Some(code) => (code.to_path().to_string_lossy().into_owned(), code.line.unwrap_or(0)),
+        None => (String::new(), 0),
+    };
+    SourcePlace { function: name.to_owned(), file, line }
+}
+
+fn ends_call(file: &MappedFile, return_offset: u64) -> bool {
+    let Some(file) = file.file() else { return false };
+    let mut before = [0; CALL_BYTES];
+    let Some(start) = return_offset.checked_sub(CALL_BYTES as u64) else { return false };
+    file.read_exact_at(&mut before, start).is_ok() && follows_call(&before)
+}
