@@ -121,7 +121,7 @@ pub fn find(preferred: Option<&Versions>) -> Result<Toolchain, Missing> {
         .map_or_else(String::new, |file| file.display().to_string());
     let linkers = [
         linker(command::on_path("bpf-linker"), "bpf-linker on PATH"),
-        linker(installed, &place),
+        linker(installed, &name),
     ];
     let linkers = choose(linkers, |linker| {
         preferred.is_some_and(|versions| versions.linker == linker.version)
