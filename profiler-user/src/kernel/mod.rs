@@ -11,6 +11,7 @@ mod offsets;
 mod rights;
 pub mod ring;
 pub mod sideband;
+mod tables;
 
 pub use error::KernelError;
 pub use load::{Counters, EventRing, Kernel, KernelSettings, online_cpus};
