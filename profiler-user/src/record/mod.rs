@@ -4,6 +4,7 @@
 //! (naming, merging, writing) runs on a plain thread behind a bounded queue; when it falls behind, the
 //! kernel's ring fills and counts what it loses.
 
+mod builder;
 mod command;
 mod cuda;
 mod error;
@@ -12,7 +13,9 @@ mod pipeline;
 mod pythons;
 mod run;
 mod scout;
+mod slots;
 mod tasks;
+mod unwinding;
 mod worker;
 
 pub use command::{Invoker, invoker};
