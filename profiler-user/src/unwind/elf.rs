@@ -118,11 +118,7 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
         Some((found.p_vaddr(LittleEndian), found.p_filesz(LittleEndian)))
     }
 
-    fn section(
-        &self,
-        name: &[u8],
-        debug: bool,
-    ) -> Result<Option<FrameSource<'d>>, UnwindError> {
+    fn section(&self, name: &[u8], debug: bool) -> Result<Option<FrameSource<'d>>, UnwindError> {
         let count = self.header.shnum(LittleEndian, self.data).unwrap_or(0) as u64;
         if count == 0 || count > MAX_HEADERS {
             return Ok(None);
@@ -268,7 +264,10 @@ mod tests {
     #[test]
     fn refuses_other_files() {
         let parse = |bytes: &[u8]| Elf::parse(bytes).err();
-        assert_eq!(parse(b"#!/bin/sh\n"), Some(UnwindError::Elf("no such header")));
+        assert_eq!(
+            parse(b"#!/bin/sh\n"),
+            Some(UnwindError::Elf("no such header"))
+        );
         let mut header = [0u8; 64];
         header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         header[18] = 183;

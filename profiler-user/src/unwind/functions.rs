@@ -1,8 +1,9 @@
 //! Rows of all functions, in the order in which their call frame information lies in the file.
 
 use gimli::{
-    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EndianSlice, FrameDescriptionEntry,
-    UnwindContext, UnwindSection, UnwindTable, X86_64,
+    BaseAddresses, CieOrFde, CommonInformationEntry, DebugFrame, EhFrame, EndianSlice,
+    FrameDescriptionEntry, Reader as _, UnwindContext, UnwindOffset, UnwindSection, UnwindTable,
+    X86_64,
 };
 use profiler_ebpf::rows::{self, Rule};
 
@@ -18,8 +19,10 @@ pub(super) struct Function {
     pub start: u32,
     /// End address.
     pub end: u32,
-    /// Index of its first row. The next function in the file begins where its rows end.
+    /// Index of its first row.
     pub first_row: u32,
+    /// Index behind its last row.
+    pub end_row: u32,
 }
 
 /// Functions and their rows, as read.
@@ -34,6 +37,9 @@ pub(super) struct Functions {
     /// What was found and what did not fit.
     pub stats: TableStats,
 }
+
+/// A common entry is run anew for each function: a long one would make a small file take hours.
+const MAX_COMMON_ENTRY: usize = 4096;
 
 /// Average of big files, for reserving: 48 bytes of call frame information a function, 7 rows each.
 const BYTES_PER_ROW: usize = 7;
@@ -84,7 +90,7 @@ impl Functions {
                 Ok(None) => return Ok(()),
                 Err(_) => break,
             };
-            match partial.parse(S::cie_from_offset) {
+            match partial.parse(common_entry) {
                 Ok(entry) => self.read_function(section, bases, &mut context, &entry)?,
                 Err(_) => self.stats.unknown.add(Unfit::Malformed),
             }
@@ -134,9 +140,13 @@ impl Functions {
             if from >= u64::from(end) {
                 return Ok(());
             }
-            known_to = (row.end_address() - self.text.base).min(u64::from(end)) as u32;
+            let to = row.end_address().saturating_sub(self.text.base);
+            known_to = to.min(u64::from(end)) as u32;
             if u64::from(known_to) <= from {
                 continue;
+            }
+            if self.rows.len() >= MAX_ROWS {
+                return Err(UnwindError::TooManyRows(MAX_ROWS));
             }
             match translate(section, row, signal) {
                 Ok(translated) => {
@@ -176,6 +186,7 @@ impl Functions {
             start,
             end,
             first_row: self.rows.len() as u32,
+            end_row: self.rows.len() as u32,
         });
         Ok(())
     }
@@ -187,11 +198,32 @@ impl Functions {
 
     /// Appends a row to the last function, unless it says what the one before it does.
     fn push(&mut self, address: u32, rule: Rule) {
-        let begun = self.list.last().map_or(0, |last| last.first_row as usize);
-        let same = self.rows.len() > begun
+        let Some(function) = self.list.last_mut() else {
+            return;
+        };
+        let same = function.first_row < function.end_row
             && self.rows.last().map(|last| rows::row_rule(*last)) == Some(rule);
         if !same {
             self.rows.push(rows::row(address, rule));
+            function.end_row += 1;
         }
     }
+}
+
+/// The common entry (CIE) at an offset, if it is not too long to be true.
+fn common_entry<'d, S>(
+    section: &S,
+    bases: &BaseAddresses,
+    offset: S::Offset,
+) -> gimli::Result<CommonInformationEntry<Bytes<'d>>>
+where
+    S: UnwindSection<Bytes<'d>>,
+{
+    let mut input = *section.section();
+    input.skip(UnwindOffset::into(offset))?;
+    let (length, _) = input.read_initial_length()?;
+    if length > MAX_COMMON_ENTRY {
+        return Err(gimli::Error::UnsupportedOffset);
+    }
+    section.cie_from_offset(bases, offset)
 }

@@ -39,11 +39,7 @@ struct Kept<'r> {
 }
 
 /// Translates a row of `section`. `signal` tells a function marked as a signal frame.
-pub(super) fn translate<'d, S>(
-    section: &S,
-    row: &CfiRow,
-    signal: bool,
-) -> Result<Translated, Unfit>
+pub(super) fn translate<'d, S>(section: &S, row: &CfiRow, signal: bool) -> Result<Translated, Unfit>
 where
     S: UnwindSection<Bytes<'d>>,
 {
@@ -84,7 +80,13 @@ where
     let fp = fp_rule(section, kept.fp);
     let (kind, offset) = fp.unwrap_or((FpKind::Lost, 0));
     let rule = match (row.cfa(), known) {
-        (CfaRule::RegisterAndOffset { register, offset: cfa }, _) => {
+        (
+            CfaRule::RegisterAndOffset {
+                register,
+                offset: cfa,
+            },
+            _,
+        ) => {
             let base = match *register {
                 X86_64::RSP => CfaKind::Sp,
                 X86_64::RBP => CfaKind::Fp,
