@@ -7,7 +7,7 @@
 
 use crate::memory::{UserMemory, is_user_address};
 use crate::rows::{CfaKind, FpKind, Rule};
-use crate::wire::{NativeEnd, SpaceEntry};
+use crate::wire::{NativeEnd, SPACE_ENTRY_WORDS, SpaceEntry};
 
 /// The largest distance of two frames that is believed of a frame pointer.
 pub const MAX_FRAME_BYTES: u64 = 1 << 20;
@@ -143,12 +143,13 @@ pub fn step_by_frame_pointer(
 /// Steps that suffice to find one of [`crate::wire::MAX_SPACE_ENTRIES`] mappings.
 pub const SPACE_STEPS: usize = 13;
 
-/// The mapping that holds `address` among `count`, sorted, read through `entry`.
+/// The mapping that holds `address` among the `count` sorted ones that lie from word `start` on.
 #[inline(always)]
 pub fn find_mapping(
     address: u64,
+    start: u32,
     count: u32,
-    entry: impl Fn(u32) -> Option<SpaceEntry>,
+    word: impl Fn(u32) -> Option<u64>,
 ) -> Option<SpaceEntry> {
     let (mut low, mut high) = (0, count);
     // First mapping that starts behind the address; the one before it may hold it.
@@ -157,7 +158,7 @@ pub fn find_mapping(
             break;
         }
         let middle = low + (high - low) / 2;
-        if entry(middle)?.start <= address {
+        if word(start + middle * SPACE_ENTRY_WORDS)? <= address {
             low = middle + 1;
         } else {
             high = middle;
@@ -166,7 +167,19 @@ pub fn find_mapping(
     if low == 0 {
         return None;
     }
-    entry(low - 1).filter(|mapping| address < mapping.end)
+    let at = start + (low - 1) * SPACE_ENTRY_WORDS;
+    let end = word(at + 1)?;
+    if address >= end {
+        return None;
+    }
+    let table = word(at + 3)?;
+    Some(SpaceEntry {
+        start: word(at)?,
+        end,
+        origin: word(at + 2)?,
+        table: table as u32,
+        pages: (table >> 32) as u32,
+    })
 }
 
 #[cfg(test)]

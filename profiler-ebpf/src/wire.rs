@@ -7,7 +7,7 @@
 use bytemuck::{Pod, Zeroable};
 
 /// Raised with every change of layout or meaning.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// Marks the start of [`Abi`] inside the object.
 pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
@@ -409,20 +409,22 @@ pub struct OpenCalls {
     pub calls: [OpenCall; MAX_OPEN_CALLS],
 }
 
+/// Words of one chunk of the memory both sides see: 4 MiB.
+pub const CHUNK_WORDS: u32 = 1 << 19;
+/// Chunks at most: 2 GiB.
+pub const MAX_CHUNKS: u32 = 512;
 /// Mappings of one process at most.
 pub const MAX_SPACE_ENTRIES: u32 = 1 << 12;
-/// Processes with mappings of their own at most.
-pub const MAX_SPACES: usize = 16384;
-/// Unwind tables at most.
-pub const MAX_TABLES: usize = 4096;
+/// Words of one [`SpaceEntry`].
+pub const SPACE_ENTRY_WORDS: u32 = 4;
 
-/// The executable mappings of a process: which inner map holds them, sorted by address, and how many.
+/// The executable mappings of a process: where in the memory both sides see they lie, sorted by address.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable, Default)]
 pub struct SpaceRef {
-    /// Index in the map of spaces.
-    pub slot: u32,
-    /// Entries.
+    /// First word.
+    pub start: u32,
+    /// [`SpaceEntry`]s.
     pub count: u32,
 }
 
@@ -436,7 +438,7 @@ pub struct SpaceEntry {
     pub end: u64,
     /// Run-time address of the table's base.
     pub origin: u64,
-    /// Index in the map of tables, plus one; 0 if there is no table (yet).
+    /// First word of the unwind table; 0 if there is none (yet).
     pub table: u32,
     /// Pages of the table.
     pub pages: u32,
@@ -479,7 +481,7 @@ const _: () = {
     assert!(size_of::<CallStats>() == 5 * 8 + 4 * (crate::latency::BUCKETS + 1));
     assert!(size_of::<OpenCalls>() == 8 + 32 * MAX_OPEN_CALLS);
     assert!(size_of::<SpaceRef>() == 8);
-    assert!(size_of::<SpaceEntry>() == 32);
+    assert!(size_of::<SpaceEntry>() == 8 * SPACE_ENTRY_WORDS as usize);
 };
 
 #[cfg(test)]

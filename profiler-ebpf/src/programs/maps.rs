@@ -1,14 +1,14 @@
 //! Every map of the kernel side. Sizes are upper bounds; each has a counter that says when it was hit.
 
-use aya_ebpf::bindings::{BPF_F_INNER_MAP, BPF_F_MMAPABLE, BPF_F_NO_PREALLOC};
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC};
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf};
 use profiler_ebpf::python::FRAME_WORDS;
 use profiler_ebpf::unwind::Registers;
 use profiler_ebpf::wire::{
-    COUNTERS as COUNTER_COUNT, CallKey, CallStats, Config, MAX_FRAME_WORDS, MAX_SPACES, MAX_TABLES,
-    OpenCalls, PythonInfo, SampleHeader, SpaceEntry, SpaceRef,
+    CHUNK_WORDS, COUNTERS as COUNTER_COUNT, CallKey, CallStats, Config, MAX_CHUNKS,
+    MAX_FRAME_WORDS, OpenCalls, PythonInfo, SampleHeader, SpaceRef,
 };
 
 /// Where a walk stands.
@@ -85,15 +85,11 @@ pub static STAGES: ProgramArray = ProgramArray::with_max_entries(2, 0);
 #[map]
 pub static SPACE_OF: HashMap<u32, SpaceRef> = HashMap::with_max_entries(65536, 0);
 
-/// Inner maps are of any size (kernel 5.10) and filled through a memory mapping (kernel 5.5).
-const INNER_FLAGS: usize = (BPF_F_INNER_MAP | BPF_F_MMAPABLE) as usize;
-
-/// Sorted mappings, a slot for each set of them.
+/// The memory both sides see: sorted mappings ([`profiler_ebpf::wire::SpaceEntry`]) and unwind tables (page
+/// directory, then rows: [`profiler_ebpf::rows`]), as words. Chunks are added by user space (mapped: kernel
+/// 5.5).
 #[btf_map]
-pub static SPACES: ArrayOfMaps<btf_maps::Array<SpaceEntry, 1, INNER_FLAGS>, MAX_SPACES> =
-    ArrayOfMaps::new();
+pub static MEMORY: ArrayOfMaps<Chunk, { MAX_CHUNKS as usize }> = ArrayOfMaps::new();
 
-/// Unwind tables, a slot for each file: page directory, then rows ([`profiler_ebpf::rows`]).
-#[btf_map]
-pub static TABLES: ArrayOfMaps<btf_maps::Array<u64, 1, INNER_FLAGS>, MAX_TABLES> =
-    ArrayOfMaps::new();
+/// One chunk.
+type Chunk = btf_maps::Array<u64, { CHUNK_WORDS as usize }, { BPF_F_MMAPABLE as usize }>;

@@ -9,11 +9,11 @@ use profiler_ebpf::memory::is_user_address;
 use profiler_ebpf::rows::{self, CfaKind, Rule};
 use profiler_ebpf::unwind::{self, Caller};
 use profiler_ebpf::wire::{
-    Counter, MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES, NATIVE_FRAME_WORDS,
-    NativeEnd, PYTHON_FRAME_WORDS, SampleHeader, how,
+    CHUNK_WORDS, Counter, MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES,
+    NATIVE_FRAME_WORDS, NativeEnd, PYTHON_FRAME_WORDS, SampleHeader, how,
 };
 
-use super::maps::{EVENTS, SCRATCH, SPACES, STAGES, Scratch, TABLES, Walk};
+use super::maps::{EVENTS, MEMORY, SCRATCH, STAGES, Scratch, Walk};
 use super::{CurrentTask, count};
 
 /// Frames walked by one run of the program. With 33 tail calls at most (`MAX_TAIL_CALL_CNT`), 30 of them here,
@@ -114,14 +114,20 @@ fn rule(walk: &Walk) -> Option<Rule> {
     // A return address may be the first byte of the next function: its call lies before it.
     let pc = walk.registers.pc - (walk.how & how::RETURN_ADDRESS);
     let space = walk.space;
-    let mapping = unwind::find_mapping(pc, space.count, |index| {
-        SPACES.get_value(space.slot, &index).copied()
-    })?;
-    let table = mapping.table.checked_sub(1)?;
+    let mapping = unwind::find_mapping(pc, space.start, space.count, word)?;
+    if mapping.table == 0 {
+        return None;
+    }
     let address = u32::try_from(pc - mapping.origin).ok()?;
-    rows::find(address, mapping.pages, |index| {
-        TABLES.get_value(table, &index).copied()
-    })
+    rows::find(address, mapping.pages, |index| word(mapping.table + index))
+}
+
+/// A word of the memory both sides see.
+#[inline(always)]
+fn word(index: u32) -> Option<u64> {
+    MEMORY
+        .get_value(index / CHUNK_WORDS, &(index % CHUNK_WORDS))
+        .copied()
 }
 
 /// Sends the sample off and frees the scratch.

@@ -177,9 +177,16 @@ fn finds_mappings() {
             ..SpaceEntry::default()
         })
         .collect();
+    let words: Vec<u64> = std::iter::repeat_n(0, 7)
+        .chain(
+            space
+                .iter()
+                .flat_map(|entry| bytemuck::cast::<_, [u64; 4]>(*entry)),
+        )
+        .collect();
     let find = |address| {
-        find_mapping(address, 5, |index| space.get(index as usize).copied())
-            .map(|found| found.table)
+        let word = |index: u32| words.get(index as usize).copied();
+        find_mapping(address, 7, 5, word).map(|found| found.table)
     };
     assert_eq!(find(0xfff), None);
     assert_eq!(find(0x1000), Some(1));

@@ -18,6 +18,7 @@ use profiler_ebpf::wire::{
 };
 use tokio::io::unix::AsyncFd;
 
+use super::arena::Arena;
 use super::ring::RawEvent;
 use super::{KernelError, object, offsets};
 use crate::profile::Clock;
@@ -39,6 +40,7 @@ pub struct Kernel {
     config: Config,
     sampling: Vec<PerfEventLinkId>,
     stages: Option<ProgramArray<MapData>>,
+    pub(super) arena: Arena,
 }
 
 impl Kernel {
@@ -61,6 +63,7 @@ impl Kernel {
             config,
             sampling: Vec::new(),
             stages: None,
+            arena: Arena::default(),
         };
         kernel.write_config()?;
         kernel.load_programs()?;

@@ -33,15 +33,24 @@ impl Builder {
         std::thread::Builder::new()
             .name("wholestack-rows".to_owned())
             .spawn(move || work(&inbox, &done))
-            .map_err(|source| RecordError::System { what: "cannot start a thread", source })?;
+            .map_err(|source| RecordError::System {
+                what: "cannot start a thread",
+                source,
+            })?;
         Ok(Self(jobs))
     }
 
     /// Has a table built. Files are few (their number is bounded where they are found), so the queue is too.
     pub fn build(&self, file: FileId, handle: File) {
-        let bytes = handle.metadata().map_or(u64::MAX, |metadata| metadata.len());
+        let bytes = handle
+            .metadata()
+            .map_or(u64::MAX, |metadata| metadata.len());
         // A builder that has ended leaves the file without a table, which every sample in it shows.
-        let _ = self.0.send(Job { bytes, file, handle });
+        let _ = self.0.send(Job {
+            bytes,
+            file,
+            handle,
+        });
     }
 }
 
@@ -51,9 +60,17 @@ fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
     loop {
         // Take all there is, so that the smallest comes first; wait only when there is nothing to do.
         loop {
-            let job = if waiting.is_empty() { inbox.recv().map_err(|_| TryRecvError::Disconnected) } else { inbox.try_recv() };
+            let job = if waiting.is_empty() {
+                inbox.recv().map_err(|_| TryRecvError::Disconnected)
+            } else {
+                inbox.try_recv()
+            };
             match job {
-                Ok(Job { bytes, file, handle }) => {
+                Ok(Job {
+                    bytes,
+                    file,
+                    handle,
+                }) => {
                     waiting.push(Reverse((bytes, file)));
                     handles.insert(file, handle);
                 }
@@ -61,8 +78,12 @@ fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
                 Err(TryRecvError::Disconnected) => return,
             }
         }
-        let Some(Reverse((_, file))) = waiting.pop() else { continue };
-        let Some(handle) = handles.remove(&file) else { continue };
+        let Some(Reverse((_, file))) = waiting.pop() else {
+            continue;
+        };
+        let Some(handle) = handles.remove(&file) else {
+            continue;
+        };
         let table = build(&handle);
         if !done(Built { file, table }) {
             return;

@@ -14,7 +14,9 @@ use super::pythons::Pythons;
 use super::unwinding::{UnwindLimits, Unwinding};
 use crate::kernel::Kernel;
 use crate::kernel::sideband::{MappingRecord, SidebandEvent};
-use crate::process::{ElfLoad, FileId, FileTable, Mapping, all_pids, executable_mappings, has_ended};
+use crate::process::{
+    ElfLoad, FileId, FileTable, Mapping, all_pids, executable_mappings, has_ended,
+};
 use crate::python::{PythonBuild, detect};
 
 /// Tasks waiting at most; further records are counted, and what they told is found by naming later.
@@ -58,7 +60,10 @@ pub(super) struct Scouted {
 }
 
 impl Scout {
-    pub fn new(kernel: Arc<Mutex<Kernel>>, targets: Option<HashSet<u32>>) -> Result<Self, RecordError> {
+    pub fn new(
+        kernel: Arc<Mutex<Kernel>>,
+        targets: Option<HashSet<u32>>,
+    ) -> Result<Self, RecordError> {
         let (tasks, inbox) = sync_channel(QUEUE);
         let results = tasks.clone();
         let builder = Builder::start(move |built| results.send(Task::Built(built)).is_ok())?;
@@ -93,7 +98,10 @@ impl Scout {
     }
 
     fn scan_processes(&mut self) {
-        let pids = self.targets.as_ref().map_or_else(all_pids, |pids| pids.iter().copied().collect());
+        let pids = self
+            .targets
+            .as_ref()
+            .map_or_else(all_pids, |pids| pids.iter().copied().collect());
         for pid in pids {
             for mapping in executable_mappings(pid) {
                 self.on_mapping(pid, &mapping, None);
@@ -107,8 +115,15 @@ impl Scout {
         let thread = std::thread::Builder::new()
             .name("wholestack-look".to_owned())
             .spawn(move || self.work())
-            .map_err(|source| RecordError::System { what: "cannot start a thread", source })?;
-        Ok(ScoutThread { tasks, missed: AtomicU64::new(0), thread })
+            .map_err(|source| RecordError::System {
+                what: "cannot start a thread",
+                source,
+            })?;
+        Ok(ScoutThread {
+            tasks,
+            missed: AtomicU64::new(0),
+            thread,
+        })
     }
 
     fn work(mut self) -> Scouted {
@@ -149,7 +164,12 @@ impl Scout {
         self.with_kernel(|scout, kernel| scout.unwinding.flush(kernel));
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
-            let ended: Vec<u32> = self.ending.iter().copied().filter(|pid| has_ended(*pid)).collect();
+            let ended: Vec<u32> = self
+                .ending
+                .iter()
+                .copied()
+                .filter(|pid| has_ended(*pid))
+                .collect();
             for pid in ended {
                 self.ending.remove(&pid);
                 self.forget(pid);
@@ -159,11 +179,19 @@ impl Scout {
 
     fn on_record(&mut self, record: &SidebandEvent) {
         match record {
-            SidebandEvent::Mapping { pid, time_ns, mapping } if self.in_scope(*pid) => {
+            SidebandEvent::Mapping {
+                pid,
+                time_ns,
+                mapping,
+            } if self.in_scope(*pid) => {
                 self.on_mapping(*pid, mapping, Some(*time_ns));
             }
-            SidebandEvent::Fork { pid, tid, parent, .. } if pid == tid => self.on_fork(*parent, *pid),
-            SidebandEvent::Name { pid, exec: true, .. } => self.forget(*pid),
+            SidebandEvent::Fork {
+                pid, tid, parent, ..
+            } if pid == tid => self.on_fork(*parent, *pid),
+            SidebandEvent::Name {
+                pid, exec: true, ..
+            } => self.forget(*pid),
             // The main thread's end is not the process's: others may still run.
             SidebandEvent::Exit { pid, tid, .. } if pid == tid => {
                 self.ending.insert(*pid);
@@ -203,8 +231,15 @@ impl Scout {
 
     fn on_mapping(&mut self, pid: u32, record: &MappingRecord, mapped_ns: Option<u64>) {
         let file = self.files.intern_record(pid, record);
-        let Some(end) = record.start.checked_add(record.bytes) else { return };
-        let mapping = Mapping { start: record.start, end, file_offset: record.file_offset, file };
+        let Some(end) = record.start.checked_add(record.bytes) else {
+            return;
+        };
+        let mapping = Mapping {
+            start: record.start,
+            end,
+            file_offset: record.file_offset,
+            file,
+        };
         if let Some(id) = file {
             self.look_at(id, pid, mapped_ns);
             let python = self.seen.get(&id).cloned().flatten();
@@ -224,8 +259,12 @@ impl Scout {
         }
         let file = self.files.get(id);
         let path = file.path.clone();
-        let Some(handle) = file.file().and_then(|file| file.try_clone().ok()) else { return };
-        self.with_kernel(|scout, kernel| scout.drivers.mapped(kernel, &path, &handle, pid, mapped_ns));
+        let Some(handle) = file.file().and_then(|file| file.try_clone().ok()) else {
+            return;
+        };
+        self.with_kernel(|scout, kernel| {
+            scout.drivers.mapped(kernel, &path, &handle, pid, mapped_ns)
+        });
         self.seen.insert(id, detect(&handle));
         self.builder.build(id, handle);
     }
@@ -260,6 +299,9 @@ impl ScoutThread {
         // A scout that has ended left what it knew with its thread.
         let _ = self.tasks.send(Task::Stop);
         let scouted = self.thread.join().unwrap_or_default();
-        Scouted { records_missed: self.missed.into_inner(), ..scouted }
+        Scouted {
+            records_missed: self.missed.into_inner(),
+            ..scouted
+        }
     }
 }

@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, MAX_TABLES, SpaceEntry, SpaceRef};
+use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, SpaceEntry, SpaceRef};
 
-use super::slots::Slots;
+use super::places::{Place, Places};
 use crate::kernel::{Kernel, KernelError};
 use crate::process::{AddressSpace, ElfLoad, FileId, Mapping};
 use crate::unwind::Table;
@@ -15,27 +15,26 @@ use crate::unwind::Table;
 /// A table in the kernel.
 #[derive(Debug, Clone)]
 struct ReadyTable {
-    slot: u32,
+    start: u32,
     base: u64,
     pages: u32,
     load: ElfLoad,
 }
 
-/// The mappings of one process, and the slot that holds them in the kernel.
+/// The mappings of one process, and where they lie in the kernel.
 #[derive(Debug, Default)]
 struct Space {
     mappings: AddressSpace,
-    slot: Option<u32>,
+    place: Option<Place>,
 }
 
 /// What the kernel side was told about unwinding.
 #[derive(Debug)]
 pub(super) struct Unwinding {
     spaces: HashMap<u32, Space>,
-    slots: Slots,
+    places: Places,
     /// Tables by file; `None` for one whose table cannot be had.
     tables: HashMap<FileId, Option<ReadyTable>>,
-    next_table: u32,
     /// Processes whose mappings in the kernel are out of date.
     dirty: HashSet<u32>,
     /// What was not kept, and why.
@@ -56,9 +55,8 @@ impl Unwinding {
     pub fn new() -> Self {
         Self {
             spaces: HashMap::new(),
-            slots: Slots::default(),
+            places: Places::default(),
             tables: HashMap::new(),
-            next_table: 0,
             dirty: HashSet::new(),
             limits: UnwindLimits::default(),
         }
@@ -80,13 +78,18 @@ impl Unwinding {
 
     /// A process was made by fork: the kernel side has copied what it knew of its parent.
     pub fn fork(&mut self, parent: u32, child: u32) {
-        let Some(space) = self.spaces.get(&parent) else { return };
-        let copy = Space { mappings: space.mappings.clone(), slot: space.slot };
-        if let Some(slot) = copy.slot {
-            self.slots.share(slot);
+        let Some(space) = self.spaces.get(&parent) else {
+            return;
+        };
+        let copy = Space {
+            mappings: space.mappings.clone(),
+            place: space.place,
+        };
+        if let Some(place) = copy.place {
+            self.places.share(place);
         }
         // The parent's mappings may have been on their way.
-        if self.dirty.contains(&parent) || copy.slot.is_none() {
+        if self.dirty.contains(&parent) || copy.place.is_none() {
             self.dirty.insert(child);
         }
         self.spaces.insert(child, copy);
@@ -97,8 +100,8 @@ impl Unwinding {
         self.dirty.remove(&pid);
         if let Some(space) = self.spaces.remove(&pid) {
             kernel.unbind_space(pid);
-            if let Some(slot) = space.slot {
-                self.slots.give_back(slot);
+            if let Some(place) = space.place {
+                self.places.give_back(place);
             }
         }
     }
@@ -109,25 +112,43 @@ impl Unwinding {
         if ready.is_none() {
             self.limits.tables_failed += 1;
         } else {
-            let uses = |space: &Space| space.mappings.iter().any(|mapping| mapping.file == Some(file));
-            self.dirty.extend(self.spaces.iter().filter(|(_, space)| uses(space)).map(|(pid, _)| *pid));
+            let uses = |space: &Space| {
+                space
+                    .mappings
+                    .iter()
+                    .any(|mapping| mapping.file == Some(file))
+            };
+            self.dirty.extend(
+                self.spaces
+                    .iter()
+                    .filter(|(_, space)| uses(space))
+                    .map(|(pid, _)| *pid),
+            );
         }
         self.tables.insert(file, ready);
     }
 
     fn put(&mut self, kernel: &mut Kernel, table: &Table, load: ElfLoad) -> Option<ReadyTable> {
-        let slot = self.next_table;
-        if slot as usize >= MAX_TABLES {
-            self.limits.tables_over_limit += 1;
-            return None;
-        }
-        if let Err(error) = kernel.set_table(slot, &table.words) {
-            tracing::debug!("unwind table: {error}");
-            return None;
-        }
-        self.next_table += 1;
-        self.limits.table_bytes += 8 * table.words.len() as u64;
-        Some(ReadyTable { slot, base: table.base, pages: table.pages, load })
+        let count = u32::try_from(table.words.len()).ok()?;
+        let start = match kernel.allocate(count) {
+            Ok(Some(start)) => start,
+            Ok(None) => {
+                self.limits.tables_over_limit += 1;
+                return None;
+            }
+            Err(error) => {
+                tracing::debug!("unwind table: {error}");
+                return None;
+            }
+        };
+        kernel.write_words(start, &table.words);
+        self.limits.table_bytes += 8 * u64::from(count);
+        Some(ReadyTable {
+            start,
+            base: table.base,
+            pages: table.pages,
+            load,
+        })
     }
 
     /// Brings the kernel up to date.
@@ -141,45 +162,55 @@ impl Unwinding {
     }
 
     fn flush_one(&mut self, kernel: &mut Kernel, pid: u32) -> Result<(), KernelError> {
-        let Some(space) = self.spaces.get_mut(&pid) else { return Ok(()) };
-        let mut entries: Vec<SpaceEntry> =
-            space.mappings.iter().map(|mapping| entry(&self.tables, mapping)).collect();
+        let Some(space) = self.spaces.get_mut(&pid) else {
+            return Ok(());
+        };
+        let mut entries: Vec<SpaceEntry> = space
+            .mappings
+            .iter()
+            .map(|mapping| entry(&self.tables, mapping))
+            .collect();
         let limit = MAX_SPACE_ENTRIES as usize;
         if entries.len() > limit {
             self.limits.mappings_over_limit += (entries.len() - limit) as u64;
             entries.truncate(limit);
         }
-        // A slot that a parent or child uses too stays as it is.
-        let slot = match space.slot {
-            Some(slot) if !self.slots.is_shared(slot) => Some(slot),
-            shared => {
-                if let Some(slot) = shared {
-                    self.slots.give_back(slot);
-                }
-                self.slots.take()
-            }
-        };
-        space.slot = slot;
-        let Some(slot) = slot else {
+        // Written beside the old, which a sample may be walking with, and which a fork may use too.
+        let Some(place) = self.places.take(kernel, entries.len())? else {
             self.limits.spaces_over_limit += 1;
-            kernel.unbind_space(pid);
             return Ok(());
         };
-        kernel.set_space(slot, &entries)?;
+        kernel.write_words(place.start, bytemuck::cast_slice(&entries));
         let count = u32::try_from(entries.len()).unwrap_or(MAX_SPACE_ENTRIES);
-        kernel.bind_space(pid, SpaceRef { slot, count })
+        kernel.bind_space(
+            pid,
+            SpaceRef {
+                start: place.start,
+                count,
+            },
+        )?;
+        if let Some(old) = space.place.replace(place) {
+            self.places.give_back(old);
+        }
+        Ok(())
     }
 }
 
 /// A mapping as the kernel side looks it up.
 fn entry(tables: &HashMap<FileId, Option<ReadyTable>>, mapping: &Mapping) -> SpaceEntry {
-    let none = SpaceEntry { start: mapping.start, end: mapping.end, ..SpaceEntry::default() };
+    let none = SpaceEntry {
+        start: mapping.start,
+        end: mapping.end,
+        ..SpaceEntry::default()
+    };
     let table = mapping.file.and_then(|file| tables.get(&file)?.as_ref());
     let Some(table) = table else { return none };
-    let Some(bias) = table.load.bias(mapping.start, mapping.file_offset) else { return none };
+    let Some(bias) = table.load.bias(mapping.start, mapping.file_offset) else {
+        return none;
+    };
     SpaceEntry {
         origin: bias.wrapping_add(table.base),
-        table: table.slot + 1,
+        table: table.start,
         pages: table.pages,
         ..none
     }
