@@ -12,6 +12,9 @@ pub const MAX_CFA_OFFSET: u64 = 8 * ((1 << 15) - 1);
 /// Largest distance a rule can hold for the saved frame pointer: 11 bits of 8 bytes.
 pub const MAX_FP_OFFSET: u64 = 8 * ((1 << 11) - 1);
 
+/// Offsets of [`CfaKind::SpDeref`] are stored raised by this.
+const SP_DEREF_BIAS: i64 = 64;
+
 /// What the caller's frame address (CFA) is computed from. Ids are stored in caches: never reused.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +54,7 @@ pub enum FpKind {
 }
 
 /// One rule: CFA kind 4 bits, CFA offset/8 15 bits, frame pointer kind 2 bits, its offset/8 11 bits. For
-/// [`CfaKind::SpDeref`] the lowest 3 bits of the offset field are `extra`, the rest the offset/8.
+/// [`CfaKind::SpDeref`] the lowest 4 bits of the offset field are `extra`/8, the rest the offset/8 plus 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule(pub u32);
 
@@ -77,21 +80,18 @@ impl Rule {
         ))
     }
 
-    /// A rule of kind [`CfaKind::SpDeref`]: `*(rsp + offset) + extra`, in bytes.
-    pub const fn sp_deref(offset: u64, extra: u64, fp: FpKind, fp_offset: u64) -> Option<Self> {
-        if !extra.is_multiple_of(8)
-            || extra > 8 * 15
-            || !offset.is_multiple_of(8)
-            || offset / 8 > 0x7ff
-        {
+    /// A rule of kind [`CfaKind::SpDeref`]: `*(rsp + offset) + extra`, in bytes. The offset may be a little
+    /// below 0: code that is about to move its stack pointer says so.
+    pub const fn sp_deref(offset: i64, extra: u64, fp: FpKind, fp_offset: u64) -> Option<Self> {
+        let raised = offset + SP_DEREF_BIAS;
+        if raised < 0 || raised % 8 != 0 || raised / 8 > 0x7ff {
             return None;
         }
-        Self::new(
-            CfaKind::SpDeref,
-            8 * (offset / 8 * 16 + extra / 8),
-            fp,
-            fp_offset,
-        )
+        if !extra.is_multiple_of(8) || extra > 8 * 15 {
+            return None;
+        }
+        let words = raised as u64 / 8 * 16 + extra / 8;
+        Self::new(CfaKind::SpDeref, 8 * words, fp, fp_offset)
     }
 
     /// The CFA kind; an id that is none reads as unknown.
@@ -118,9 +118,9 @@ impl Rule {
 
     /// Offset and extra of [`CfaKind::SpDeref`], in bytes.
     #[inline(always)]
-    pub const fn sp_deref_parts(self) -> (u64, u64) {
+    pub const fn sp_deref_parts(self) -> (i64, u64) {
         let words = self.cfa_offset() / 8;
-        (words / 16 * 8, words % 16 * 8)
+        ((words / 16 * 8) as i64 - SP_DEREF_BIAS, words % 16 * 8)
     }
 
     /// Where the caller's frame pointer is.
@@ -207,6 +207,8 @@ mod tests {
         let rule = Rule::sp_deref(152, 64, FpKind::Saved, 56).unwrap();
         assert_eq!(rule.sp_deref_parts(), (152, 64));
         assert_eq!((rule.fp_kind(), rule.fp_offset()), (FpKind::Saved, 56));
+        let rule = Rule::sp_deref(-8, 8, FpKind::Same, 0).unwrap();
+        assert_eq!(rule.sp_deref_parts(), (-8, 8));
         assert_eq!(Rule::END.cfa_kind(), CfaKind::End);
     }
 
@@ -223,6 +225,8 @@ mod tests {
             None
         );
         assert_eq!(Rule::sp_deref(8, 200, FpKind::Same, 0), None);
+        assert_eq!(Rule::sp_deref(-72, 8, FpKind::Same, 0), None);
+        assert_eq!(Rule::sp_deref(16384, 8, FpKind::Same, 0), None);
     }
 
     /// A table as the builder writes it: three pages, the second without a row of its own.

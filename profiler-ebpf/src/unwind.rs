@@ -57,7 +57,7 @@ pub fn step_by_rule(
         CfaKind::SpDeref => {
             let (offset, extra) = rule.sp_deref_parts();
             memory
-                .read::<u64>(frame.sp.wrapping_add(offset))
+                .read::<u64>(frame.sp.wrapping_add_signed(offset))
                 .ok_or(NativeEnd::Unreadable)?
                 .wrapping_add(extra)
         }
