@@ -4,15 +4,18 @@
 //! (naming, merging, writing) runs on a plain thread behind a bounded queue; when it falls behind, the
 //! kernel's ring fills and counts what it loses.
 
+mod builder;
 mod command;
 mod cuda;
 mod error;
 mod naming;
 mod pipeline;
+mod places;
 mod pythons;
 mod run;
 mod scout;
 mod tasks;
+mod unwinding;
 mod worker;
 
 pub use command::{Invoker, invoker};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use profiler_ebpf::wire::{NativeFrame, PythonFrame};
+use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
 use crate::cuda::CATALOGUE;
 use crate::process::{FileId, FileTable, ProcessState};
@@ -59,14 +59,14 @@ impl SampleNames<'_> {
     }
 
     /// A native frame that is in no known file.
-    fn nowhere(&mut self, module: &str, pc: u64, leaf: bool) -> NativeName<Vec<FrameId>> {
-        let frame = self.unnamed(FrameKind::Native, module, pc);
-        // Without the file there is no telling whether a call comes before: only the leaf is certain.
+    fn nowhere(&mut self, module: &str, frame: &NativeFrame) -> NativeName<Vec<FrameId>> {
+        let named = self.unnamed(FrameKind::Native, module, frame.pc);
+        // Without the file there is no telling whether a call comes before: a guess stays one.
         NativeName {
-            frame: vec![frame],
+            frame: vec![named],
             evaluator: false,
             root: false,
-            plausible: leaf,
+            plausible: frame.how & how::GUESSED == 0,
         }
     }
 }
@@ -89,17 +89,18 @@ impl Names for SampleNames<'_> {
         }
     }
 
-    fn native(&mut self, frame: &NativeFrame, leaf: bool) -> NativeName<Vec<FrameId>> {
+    fn native(&mut self, frame: &NativeFrame) -> NativeName<Vec<FrameId>> {
         // A return address lies behind its call, perhaps in the next function: look inside the call.
-        let pc = if leaf { frame.pc } else { frame.pc - 1 };
+        let returns = frame.how & how::RETURN_ADDRESS;
+        let pc = frame.pc - returns;
         let Some(process) = self.process else {
-            return self.nowhere("[exited]", frame.pc, leaf);
+            return self.nowhere("[exited]", frame);
         };
         let Some(mapping) = process.space.find(pc).copied() else {
-            return self.nowhere("[unmapped]", frame.pc, leaf);
+            return self.nowhere("[unmapped]", frame);
         };
         let Some(id) = mapping.file else {
-            return self.nowhere("[anon]", frame.pc, leaf);
+            return self.nowhere("[anon]", frame);
         };
         let file = self.files.get(id);
         let offset = mapping.file_offset_of(pc);
@@ -112,7 +113,7 @@ impl Names for SampleNames<'_> {
             frame: Vec::new(),
             evaluator: outermost == EVALUATOR && self.sources.interpreters.contains(&id),
             root: ROOTS.contains(&outermost),
-            plausible: leaf || place.is_call,
+            plausible: returns == 0 || place.is_call,
         };
         let module = self.intern(&file.path);
         if place.functions.is_empty() {

@@ -17,7 +17,7 @@ impl Names for Letters {
         format!("k{address}")
     }
 
-    fn native(&mut self, frame: &NativeFrame, _leaf: bool) -> NativeName<Vec<String>> {
+    fn native(&mut self, frame: &NativeFrame) -> NativeName<Vec<String>> {
         NativeName {
             frame: vec![format!("n{}", frame.pc)],
             evaluator: frame.pc == 42,
@@ -52,7 +52,11 @@ impl Names for Letters {
 fn sample(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawSample {
     let native: Vec<_> = native
         .iter()
-        .map(|(pc, sp)| NativeFrame { pc: *pc, sp: *sp })
+        .map(|(pc, sp)| NativeFrame {
+            pc: *pc,
+            sp: *sp,
+            how: 0,
+        })
         .collect();
     let python: Vec<_> = python
         .iter()
