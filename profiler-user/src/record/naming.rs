@@ -130,7 +130,7 @@ impl Names for SampleNames<'_> {
                     .iter()
                     .all(|place| is_plumbing(&place.function)),
             root: ROOTS.contains(&outermost),
-            plausible: returns == 0 || place.is_call,
+            plausible: returns == 0 || place.is_call.unwrap_or(frame.how & how::GUESSED == 0),
         };
         let module = self.intern(&file.path);
         if place.functions.is_empty() {
