@@ -37,6 +37,9 @@ pub enum CfaKind {
     Signal = 7,
     /// The outermost frame: a clean end.
     End = 8,
+    /// `rsp + offset` with an offset that needs the frame pointer's bits too; a saved frame pointer is where
+    /// every compiler puts it, at CFA - 16. (rustc has a frame of 540 KB.)
+    SpLarge = 9,
 }
 
 /// Where the caller's frame pointer is.
@@ -68,6 +71,9 @@ impl Rule {
 
     /// A rule, or `None` if an offset does not fit. Offsets are in bytes.
     pub const fn new(cfa: CfaKind, cfa_offset: u64, fp: FpKind, fp_offset: u64) -> Option<Self> {
+        if matches!(cfa, CfaKind::Sp) && cfa_offset > MAX_CFA_OFFSET {
+            return Self::large(cfa_offset, fp, fp_offset);
+        }
         if !cfa_offset.is_multiple_of(8) || cfa_offset > MAX_CFA_OFFSET {
             return None;
         }
@@ -77,6 +83,18 @@ impl Rule {
         let (cfa_words, fp_words) = ((cfa_offset / 8) as u32, (fp_offset / 8) as u32);
         Some(Self(
             cfa as u32 | cfa_words << 4 | (fp as u32) << 19 | fp_words << 21,
+        ))
+    }
+
+    const fn large(cfa_offset: u64, fp: FpKind, fp_offset: u64) -> Option<Self> {
+        let saved_elsewhere = matches!(fp, FpKind::Saved) && fp_offset != 16;
+        let words = cfa_offset / 8;
+        if !cfa_offset.is_multiple_of(8) || words >= 1 << 26 || saved_elsewhere {
+            return None;
+        }
+        let (low, high) = (words as u32 & 0x7fff, (words >> 15) as u32);
+        Some(Self(
+            CfaKind::SpLarge as u32 | low << 4 | (fp as u32) << 19 | high << 21,
         ))
     }
 
@@ -106,14 +124,26 @@ impl Rule {
             6 => CfaKind::Plt10,
             7 => CfaKind::Signal,
             8 => CfaKind::End,
+            9 => CfaKind::SpLarge,
             _ => CfaKind::Unknown,
         }
     }
 
-    /// The CFA offset field in bytes.
+    /// The CFA offset in bytes.
     #[inline(always)]
     pub const fn cfa_offset(self) -> u64 {
-        (((self.0 >> 4) & 0x7fff) as u64) * 8
+        let low = ((self.0 >> 4) & 0x7fff) as u64;
+        let high = if self.is_large() {
+            (self.0 >> 21) as u64
+        } else {
+            0
+        };
+        (high << 15 | low) * 8
+    }
+
+    #[inline(always)]
+    const fn is_large(self) -> bool {
+        self.0 & 15 == CfaKind::SpLarge as u32
     }
 
     /// Offset and extra of [`CfaKind::SpDeref`], in bytes.
@@ -137,7 +167,11 @@ impl Rule {
     /// Distance of the saved frame pointer below the CFA in bytes.
     #[inline(always)]
     pub const fn fp_offset(self) -> u64 {
-        ((self.0 >> 21) as u64) * 8
+        if self.is_large() {
+            16
+        } else {
+            ((self.0 >> 21) as u64) * 8
+        }
     }
 }
 
@@ -209,6 +243,12 @@ mod tests {
         assert_eq!((rule.fp_kind(), rule.fp_offset()), (FpKind::Saved, 56));
         let rule = Rule::sp_deref(-8, 8, FpKind::Same, 0).unwrap();
         assert_eq!(rule.sp_deref_parts(), (-8, 8));
+        let rule = Rule::new(CfaKind::Sp, 540_080, FpKind::Saved, 16).unwrap();
+        assert_eq!(
+            (rule.cfa_kind(), rule.cfa_offset()),
+            (CfaKind::SpLarge, 540_080)
+        );
+        assert_eq!((rule.fp_kind(), rule.fp_offset()), (FpKind::Saved, 16));
         assert_eq!(Rule::END.cfa_kind(), CfaKind::End);
     }
 
@@ -217,9 +257,14 @@ mod tests {
     fn refuses_what_does_not_fit() {
         assert_eq!(Rule::new(CfaKind::Sp, 4, FpKind::Same, 0), None);
         assert_eq!(
-            Rule::new(CfaKind::Sp, MAX_CFA_OFFSET + 8, FpKind::Same, 0),
+            Rule::new(CfaKind::Fp, MAX_CFA_OFFSET + 8, FpKind::Same, 0),
             None
         );
+        assert_eq!(
+            Rule::new(CfaKind::Sp, MAX_CFA_OFFSET + 8, FpKind::Saved, 24),
+            None
+        );
+        assert_eq!(Rule::new(CfaKind::Sp, 8 << 26, FpKind::Same, 0), None);
         assert_eq!(
             Rule::new(CfaKind::Sp, 8, FpKind::Saved, MAX_FP_OFFSET + 8),
             None

@@ -49,7 +49,7 @@ pub fn step_by_rule(
     rule: Rule,
 ) -> Result<Caller, NativeEnd> {
     let cfa = match rule.cfa_kind() {
-        CfaKind::Sp => frame.sp.wrapping_add(rule.cfa_offset()),
+        CfaKind::Sp | CfaKind::SpLarge => frame.sp.wrapping_add(rule.cfa_offset()),
         CfaKind::Fp => frame.fp.wrapping_add(rule.cfa_offset()),
         CfaKind::FpDeref => memory
             .read::<u64>(frame.fp.wrapping_sub(rule.cfa_offset()))

@@ -54,8 +54,7 @@ impl Kernel {
 
     /// Writes words into memory that was taken.
     pub fn write_words(&mut self, start: u32, words: &[u64]) {
-        let mut at = start;
-        for word in words {
+        for (at, word) in (start..).zip(words) {
             if let Some(chunk) = self.arena.chunks.get((at / CHUNK_WORDS) as usize) {
                 // SAFETY: the index lies within the chunk, whose mapping lasts as long as it. The kernel side may
                 // read meanwhile: it finds the old word or the new one.
@@ -66,7 +65,6 @@ impl Kernel {
                         .write_volatile(*word)
                 };
             }
-            at += 1;
         }
     }
 

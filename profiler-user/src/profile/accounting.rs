@@ -142,6 +142,16 @@ impl Accounting {
         }
     }
 
+    /// Counts that a limit was hit.
+    pub fn hit_limit(&mut self, name: &str, times: u64) {
+        match self.limits.get_mut(name) {
+            Some(count) => *count += times,
+            None => {
+                self.limits.insert(name.to_owned(), times);
+            }
+        }
+    }
+
     /// Samples in the profile.
     pub fn kept(&self) -> u64 {
         self.complete + self.truncated_total()

@@ -17,6 +17,8 @@ pub struct NativeName<F> {
     pub frame: F,
     /// It is the function that evaluates Python frames: a Python frame stands for it.
     pub evaluator: bool,
+    /// It is the interpreter's calling machinery, which is not shown unless execution is in it.
+    pub plumbing: bool,
     /// It is one that threads or programs begin with: a stack that ends in it is whole.
     pub root: bool,
     /// For a caller: its return address follows a call. If not, the walk went astray here.
@@ -113,8 +115,10 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
             frames.push(names.call(id));
         }
         let extent_end = sample.native.get(index + 1).map(|caller| caller.sp);
-        // A Python frame stands for its evaluator.
-        if !name.evaluator || python.peek().is_none() {
+        // A Python frame stands for its evaluator, and for the machinery that led to it.
+        let folded = name.evaluator && python.peek().is_some()
+            || name.plumbing && !leaf && !sample.python.is_empty();
+        if !folded {
             frames.extend(name.frame);
         }
         match extent_end {

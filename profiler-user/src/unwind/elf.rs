@@ -54,6 +54,7 @@ impl Text {
 }
 
 /// A section of call frame information.
+#[derive(Debug, Default)]
 pub(super) struct FrameSource<'d> {
     /// Its bytes.
     pub data: Cow<'d, [u8]>,
