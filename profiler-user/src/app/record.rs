@@ -7,7 +7,7 @@ use wholestack::cli::RecordRequest;
 use wholestack::output::OutputFile;
 use wholestack::profile::Session;
 use wholestack::record::{
-    Ended, Progress, RecordError, RecordSettings, Recorded, Scope, record as run,
+    Ended, Progress, RecordError, RecordSettings, Recorded, Scope, check_rights, record as run,
 };
 use wholestack::recording::Writer;
 use wholestack::ui;
@@ -17,6 +17,7 @@ use super::{Failure, report};
 
 /// Records, writes the files and shows the report.
 pub fn record(request: RecordRequest) -> Result<(), Failure> {
+    check_rights()?;
     let (recording, exports) = prepare(&request)?;
     let settings = settings(&request)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
