@@ -58,8 +58,5 @@ fn missing(rights: &[Right]) -> String {
         .iter()
         .map(|right| format!("{} (to {})", right.name, right.purpose))
         .collect();
-    format!(
-        "missing {}: run it as root, as in `sudo wholestack record ...`",
-        list.join(", ")
-    )
+    format!("missing {}: run it as root", list.join(", "))
 }
