@@ -20,7 +20,7 @@ mod worker;
 
 pub use command::{Invoker, invoker};
 pub use error::RecordError;
-pub use run::{Ended, Progress, Recorded, record};
+pub use run::{Ended, Progress, Recorded, check_rights, record};
 
 use std::collections::HashSet;
 use std::ffi::OsString;

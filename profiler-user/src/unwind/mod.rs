@@ -9,6 +9,8 @@
 //! can be sorted; the second runs each description and appends its rows to the table.
 
 mod builder;
+#[cfg(test)]
+mod check;
 mod common;
 mod elf;
 mod error;
@@ -18,6 +20,9 @@ mod functions;
 mod program;
 mod rule;
 mod table;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 mod trampoline;
 
 use std::fs::File;
