@@ -104,7 +104,14 @@ pub async fn record<W: Write + Send + 'static>(
         ..Profile::default()
     };
     let kernel = Arc::new(Mutex::new(kernel));
-    let worker = Worker::start(Arc::clone(&kernel), profile, writer, scope.clone()).await?;
+    let worker = Worker::start(
+        Arc::clone(&kernel),
+        profile,
+        writer,
+        scope.clone(),
+        settings.unwind_tables,
+    )
+    .await?;
     let begun = Instant::now();
     let mut rings = Rings::new(ring, sideband)?;
     let mut child = match &scope {

@@ -55,8 +55,9 @@ impl<W: Write + Send + 'static> Worker<W> {
         profile: Profile,
         writer: Option<Writer<W>>,
         scope: Scope,
+        unwind_tables: bool,
     ) -> Result<Self, RecordError> {
-        let mut scout = Scout::new(Arc::clone(&kernel), scope.targets())?;
+        let mut scout = Scout::new(Arc::clone(&kernel), scope.targets(), unwind_tables)?;
         scout.scan(PATIENCE);
         let scout = scout.start()?;
         let (tasks, inbox) = mpsc::channel(QUEUE);
