@@ -134,6 +134,7 @@ pub async fn record<W: Write + Send + 'static>(
             _ = tick.tick() => {
                 ticks = ticks.wrapping_add(1);
                 if ticks.is_multiple_of(5) {
+                    worker.tick();
                     let shared = &worker.shared;
                     progress(Progress {
                         elapsed: begun.elapsed(),

@@ -209,6 +209,11 @@ impl Scout {
         if let Some(targets) = &mut self.targets {
             // Our only child is the command.
             if !targets.contains(&parent) && parent != std::process::id() {
+                // A stranger may get the pid of a watched process that has ended.
+                if targets.remove(&pid) {
+                    self.ending.remove(&pid);
+                    self.forget(pid);
+                }
                 return;
             }
             targets.insert(pid);

@@ -27,6 +27,8 @@ pub(super) enum Task {
     Batch(Batch),
     /// Take the sampling off, and say when that is done.
     Stop(oneshot::Sender<()>),
+    /// Look at the clock.
+    Tick,
     /// What the scout found, after the last batch.
     Scouted(Scouted),
 }
@@ -96,6 +98,12 @@ impl<W: Write + Send + 'static> Worker<W> {
         self.tasks.send(Task::Batch(batch)).await.is_ok()
     }
 
+    /// Has the thread look at the clock, unless it is busy anyway.
+    pub fn tick(&self) {
+        // A full queue means that it is busy, a closed one is found out at the next batch.
+        let _ = self.tasks.try_send(Task::Tick);
+    }
+
     /// Takes the sampling off; returns when that is done.
     pub async fn stop(&self) {
         let (done, is_done) = oneshot::channel();
@@ -138,6 +146,10 @@ fn work<W: Write>(
                 pipeline.stop()?;
                 let _ = done.send(());
             }
+            Task::Tick => {
+                let gone = pipeline.targets_gone();
+                shared.targets_gone.store(gone, Ordering::Relaxed);
+            }
             Task::Scouted(scouted) => all_scouted = scouted,
         }
         if ticked.elapsed() >= TICK {
@@ -154,7 +166,4 @@ fn share<W: Write>(pipeline: &Pipeline<W>, shared: &Shared) {
     shared.samples.store(books.kept(), Ordering::Relaxed);
     shared.lost.store(books.lost_total(), Ordering::Relaxed);
     shared.own_cpu_ns.store(books.own_cpu_ns, Ordering::Relaxed);
-    shared
-        .targets_gone
-        .store(pipeline.targets_gone(), Ordering::Relaxed);
 }
