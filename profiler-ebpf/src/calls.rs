@@ -67,7 +67,12 @@ mod tests {
     use super::*;
 
     fn call(function: u32, sp: u64) -> OpenCall {
-        OpenCall { sp, start_ns: 5, function, _pad: 0 }
+        OpenCall {
+            sp,
+            start_ns: 5,
+            function,
+            _pad: 0,
+        }
     }
 
     /// Nested calls open and close in order.

@@ -3,7 +3,10 @@
 //! Entry points only; what they do lies in `programs/`, what they walk with in the library.
 //! On the host the programs only compile, so that lints need no eBPF toolchain.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
-#![expect(missing_docs, reason = "the program macros generate an undocumented function each")]
+#![expect(
+    missing_docs,
+    reason = "the program macros generate an undocumented function each"
+)]
 
 mod programs;
 

@@ -43,7 +43,10 @@ pub fn thread_state(
         .ok_or(PythonEnd::Unreadable)?;
     // Sub-interpreters: the slot keeps the first state bound to the thread, the running one may differ.
     if current != 0 && owns(memory, info, current, fs_base) {
-        return Ok(ThreadState { address: current, current });
+        return Ok(ThreadState {
+            address: current,
+            current,
+        });
     }
     let key = memory
         .read::<u32>(info.runtime + u64::from(info.tss_key))
@@ -85,15 +88,21 @@ fn slot_address(memory: &impl UserMemory, fs_base: u64, key: u64) -> Option<u64>
 pub fn gil(memory: &impl UserMemory, info: &PythonInfo, state: ThreadState) -> Gil {
     let holder_at = info.runtime + u64::from(info.gil_last_holder);
     let locked_at = info.runtime + u64::from(info.gil_locked);
-    let (Some(before), Some(locked), Some(after)) =
-        (memory.read::<u64>(holder_at), memory.read::<u32>(locked_at), memory.read::<u64>(holder_at))
-    else {
+    let (Some(before), Some(locked), Some(after)) = (
+        memory.read::<u64>(holder_at),
+        memory.read::<u32>(locked_at),
+        memory.read::<u64>(holder_at),
+    ) else {
         return Gil::Unknown;
     };
     if before != after {
         return Gil::Unknown;
     }
-    if locked == 1 && before == state.address { Gil::Held } else { Gil::NotHeld }
+    if locked == 1 && before == state.address {
+        Gil::Held
+    } else {
+        Gil::NotHeld
+    }
 }
 
 /// Where the walk stands: the frame to visit next, and the C frame record of its evaluation.
@@ -134,8 +143,9 @@ pub fn step(
     if (flags >> (info.frame_entry_shift & 63)) & 0xff != 0 {
         frame.anchor = cursor.cframe;
         // The outermost record lies in the thread state; a failed read shows at the next frame, if any.
-        cursor.cframe =
-            memory.read::<u64>(cursor.cframe + u64::from(info.cframe_previous)).unwrap_or(0);
+        cursor.cframe = memory
+            .read::<u64>(cursor.cframe + u64::from(info.cframe_previous))
+            .unwrap_or(0);
     }
     Some(frame)
 }
@@ -246,7 +256,10 @@ mod tests {
         assert_eq!(anchors, [0, 0x7fff_1000, 0x7fff_2000]);
         let codes: Vec<u64> = seen.iter().map(|frame| frame.code).collect();
         assert_eq!(codes, [0x80_0000, 0x81_0000, 0x82_0000]);
-        assert_eq!(seen.iter().map(|frame| frame.check).collect::<Vec<_>>(), checks);
+        assert_eq!(
+            seen.iter().map(|frame| frame.check).collect::<Vec<_>>(),
+            checks
+        );
         assert_eq!(seen[0].instruction, 0x80_0000 + 200);
     }
 
@@ -254,7 +267,10 @@ mod tests {
     #[test]
     fn reads_the_lock() {
         let (mut memory, _) = thread();
-        let state = ThreadState { address: STATE, current: 0 };
+        let state = ThreadState {
+            address: STATE,
+            current: 0,
+        };
         memory.put_u32(RUNTIME + 376, 1);
         assert_eq!(gil(&memory, &info(), state), Gil::Held);
         memory.put(RUNTIME + 368, STATE + 8);
@@ -267,9 +283,15 @@ mod tests {
     fn proves_the_thread_state() {
         let (mut memory, _) = thread();
         memory.put(STATE + 152, FS + 64);
-        assert_eq!(thread_state(&memory, &info(), FS), Err(PythonEnd::WrongThread));
+        assert_eq!(
+            thread_state(&memory, &info(), FS),
+            Err(PythonEnd::WrongThread)
+        );
         memory.put(FS + GLIBC_FIRST_BLOCK + 16 + 8, 0);
-        assert_eq!(thread_state(&memory, &info(), FS), Err(PythonEnd::NoThreadState));
+        assert_eq!(
+            thread_state(&memory, &info(), FS),
+            Err(PythonEnd::NoThreadState)
+        );
     }
 
     /// Keys beyond the first block go through the block table.
@@ -281,7 +303,10 @@ mod tests {
         memory.put(0x90_0000 + 16 + 8, STATE);
         assert_eq!(thread_state(&memory, &info(), FS).unwrap().address, STATE);
         memory.put_u32(RUNTIME + 596, u32::MAX);
-        assert_eq!(thread_state(&memory, &info(), FS), Err(PythonEnd::NoThreadState));
+        assert_eq!(
+            thread_state(&memory, &info(), FS),
+            Err(PythonEnd::NoThreadState)
+        );
     }
 
     /// The running state is preferred when it is this thread's (sub-interpreters).
@@ -290,6 +315,9 @@ mod tests {
         let (mut memory, _) = thread();
         memory.put(RUNTIME + 576, STATE + 0x1000);
         memory.put(STATE + 0x1000 + 152, FS);
-        assert_eq!(thread_state(&memory, &info(), FS).unwrap().address, STATE + 0x1000);
+        assert_eq!(
+            thread_state(&memory, &info(), FS).unwrap().address,
+            STATE + 0x1000
+        );
     }
 }

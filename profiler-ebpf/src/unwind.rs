@@ -41,7 +41,11 @@ pub fn step(memory: &impl UserMemory, frame: Registers) -> Result<Registers, Nat
     if !is_user_address(pc) {
         return Err(NativeEnd::NoFramePointer);
     }
-    Ok(Registers { pc, sp: frame.fp + 16, fp })
+    Ok(Registers {
+        pc,
+        sp: frame.fp + 16,
+        fp,
+    })
 }
 
 #[cfg(test)]
@@ -62,12 +66,35 @@ mod tests {
     /// Two frames, then the zero mark `_start` leaves.
     #[test]
     fn walks_to_the_root() {
-        let memory = stack(&[(0x20, SP + 0x40), (0x28, 0x40_1234), (0x40, 0), (0x48, 0x40_5678)]);
-        let leaf = Registers { pc: 0x40_1000, sp: SP, fp: SP + 0x20 };
+        let memory = stack(&[
+            (0x20, SP + 0x40),
+            (0x28, 0x40_1234),
+            (0x40, 0),
+            (0x48, 0x40_5678),
+        ]);
+        let leaf = Registers {
+            pc: 0x40_1000,
+            sp: SP,
+            fp: SP + 0x20,
+        };
         let caller = step(&memory, leaf).unwrap();
-        assert_eq!(caller, Registers { pc: 0x40_1234, sp: SP + 0x30, fp: SP + 0x40 });
+        assert_eq!(
+            caller,
+            Registers {
+                pc: 0x40_1234,
+                sp: SP + 0x30,
+                fp: SP + 0x40
+            }
+        );
         let root = step(&memory, caller).unwrap();
-        assert_eq!(root, Registers { pc: 0x40_5678, sp: SP + 0x50, fp: 0 });
+        assert_eq!(
+            root,
+            Registers {
+                pc: 0x40_5678,
+                sp: SP + 0x50,
+                fp: 0
+            }
+        );
         assert_eq!(step(&memory, root), Err(NativeEnd::Root));
     }
 
@@ -75,19 +102,45 @@ mod tests {
     #[test]
     fn refuses_what_is_no_frame_pointer() {
         let memory = stack(&[(0x20, SP + 0x40), (0x28, 0x10), (0x30, 1), (0x38, 2)]);
-        for fp in [SP - 0x10, SP + 0x21, SP + 0x28, SP + MAX_FRAME_BYTES + 0x10, 0x55aa, 16] {
-            let leaf = Registers { pc: 0x40_1000, sp: SP, fp };
-            assert_eq!(step(&memory, leaf), Err(NativeEnd::NoFramePointer), "{fp:#x}");
+        for fp in [
+            SP - 0x10,
+            SP + 0x21,
+            SP + 0x28,
+            SP + MAX_FRAME_BYTES + 0x10,
+            0x55aa,
+            16,
+        ] {
+            let leaf = Registers {
+                pc: 0x40_1000,
+                sp: SP,
+                fp,
+            };
+            assert_eq!(
+                step(&memory, leaf),
+                Err(NativeEnd::NoFramePointer),
+                "{fp:#x}"
+            );
         }
         // The right shape, but what lies there is no code address.
-        let leaf = Registers { pc: 0x40_1000, sp: SP, fp: SP + 0x20 };
+        let leaf = Registers {
+            pc: 0x40_1000,
+            sp: SP,
+            fp: SP + 0x20,
+        };
         assert_eq!(step(&memory, leaf), Err(NativeEnd::NoFramePointer));
     }
 
     /// Memory that is not present ends the walk with that reason.
     #[test]
     fn says_when_memory_is_missing() {
-        let leaf = Registers { pc: 0x40_1000, sp: SP, fp: SP + 0x20 };
-        assert_eq!(step(&FakeMemory::default(), leaf), Err(NativeEnd::Unreadable));
+        let leaf = Registers {
+            pc: 0x40_1000,
+            sp: SP,
+            fp: SP + 0x20,
+        };
+        assert_eq!(
+            step(&FakeMemory::default(), leaf),
+            Err(NativeEnd::Unreadable)
+        );
     }
 }

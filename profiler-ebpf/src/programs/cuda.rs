@@ -42,7 +42,15 @@ pub fn enter(ctx: &ProbeContext) {
     }
     // SAFETY: a helper without arguments.
     let start_ns = unsafe { bpf_ktime_get_ns() };
-    if !calls::push(open, OpenCall { sp, start_ns, function: key.function, _pad: 0 }) {
+    if !calls::push(
+        open,
+        OpenCall {
+            sp,
+            start_ns,
+            function: key.function,
+            _pad: 0,
+        },
+    ) {
         count(Counter::CallsNotTimed, 1);
     }
 }
@@ -53,13 +61,19 @@ pub fn exit(ctx: &RetProbeContext) {
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let Some(key) = key(ctx) else { return };
-    let Some(open) = OPEN_CALLS.get_ptr_mut(bpf_get_current_pid_tgid()) else { return };
+    let Some(open) = OPEN_CALLS.get_ptr_mut(bpf_get_current_pid_tgid()) else {
+        return;
+    };
     // SAFETY: the entry belongs to the current thread: nobody else writes it.
     let open = unsafe { &mut *open };
     // SAFETY: the context of a probe is the registers at it.
     let registers = unsafe { &*ctx.regs };
-    let Some(call) = calls::pop(open, key.function, registers.rsp.wrapping_sub(8)) else { return };
-    let Some(stats) = CALLS.get_ptr_mut(key) else { return };
+    let Some(call) = calls::pop(open, key.function, registers.rsp.wrapping_sub(8)) else {
+        return;
+    };
+    let Some(stats) = CALLS.get_ptr_mut(key) else {
+        return;
+    };
     // SAFETY: the entry's key names the current thread: nobody else writes it.
     let stats = unsafe { &mut *stats };
     let spent_ns = now_ns.wrapping_sub(call.start_ns);
@@ -89,7 +103,12 @@ fn key(ctx: &impl EbpfContext) -> Option<CallKey> {
     }
     // SAFETY: the helper takes the program's own context.
     let function = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } as u32;
-    Some(CallKey { tgid, tid: pid_tgid as u32, function, _pad: 0 })
+    Some(CallKey {
+        tgid,
+        tid: pid_tgid as u32,
+        function,
+        _pad: 0,
+    })
 }
 
 #[inline(always)]

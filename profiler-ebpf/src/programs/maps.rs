@@ -52,8 +52,7 @@ pub static OPEN_CALLS: HashMap<u64, OpenCalls> = HashMap::with_max_entries(16384
 
 /// Exact figures of driver calls.
 #[map]
-pub static CALLS: HashMap<CallKey, CallStats> =
-    HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
+pub static CALLS: HashMap<CallKey, CallStats> = HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
 
 /// One all-zero [`CallStats`], never written: too large to be made on the stack.
 #[map]

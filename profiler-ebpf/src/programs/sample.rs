@@ -29,7 +29,9 @@ const USER_CS_64: u64 = 0x33;
 /// Takes one sample, unless the CPU is idle or the process is not watched.
 #[inline(always)]
 pub fn run(ctx: &PerfEventContext) {
-    let Some(config) = active_config() else { return };
+    let Some(config) = active_config() else {
+        return;
+    };
     let pid_tgid = bpf_get_current_pid_tgid();
     if pid_tgid == 0 {
         return; // the idle task
@@ -38,7 +40,9 @@ pub fn run(ctx: &PerfEventContext) {
         return;
     }
     count(Counter::Taken, 1);
-    let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return };
+    let Some(scratch) = SCRATCH.get_ptr_mut(0) else {
+        return;
+    };
     // SAFETY: a per-CPU slot of this program; `busy` keeps a nested run out.
     let scratch = unsafe { &mut *scratch };
     if scratch.busy != 0 {
@@ -80,7 +84,14 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
     let task = unsafe { bpf_get_current_task_btf() };
 
     let (registers, cs) = if in_user {
-        (Registers { pc: interrupted.rip, sp: interrupted.rsp, fp: interrupted.rbp }, interrupted.cs)
+        (
+            Registers {
+                pc: interrupted.rip,
+                sp: interrupted.rsp,
+                fp: interrupted.rbp,
+            },
+            interrupted.cs,
+        )
     } else {
         kernel_stack(ctx, scratch);
         if read_kernel::<u64>(task as u64, config.task_mm).unwrap_or(0) == 0 {
@@ -89,11 +100,20 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
         // SAFETY: the task is the current one; the helper computes where its user registers lie.
         let entry = unsafe { bpf_task_pt_regs(task) } as *const pt_regs;
         // SAFETY: the helper checks the address and copies.
-        let Ok(entry) = (unsafe { aya_ebpf::helpers::bpf_probe_read_kernel(entry) }) else { return };
+        let Ok(entry) = (unsafe { aya_ebpf::helpers::bpf_probe_read_kernel(entry) }) else {
+            return;
+        };
         if entry.cs & 3 != 3 {
             return; // a user worker thread that never runs in user mode
         }
-        (Registers { pc: entry.rip, sp: entry.rsp, fp: entry.rbp }, entry.cs)
+        (
+            Registers {
+                pc: entry.rip,
+                sp: entry.rsp,
+                fp: entry.rbp,
+            },
+            entry.cs,
+        )
     };
     if cs != USER_CS_64 {
         scratch.header.native_end = NativeEnd::ThirtyTwoBit as u8;
@@ -127,7 +147,9 @@ fn kernel_stack(ctx: &PerfEventContext, scratch: &mut Scratch) {
 #[inline(always)]
 fn open_call(pid_tgid: u64, sp: u64, header: &mut SampleHeader) {
     // SAFETY: the entry belongs to the current thread, which is stopped in this program.
-    let Some(open) = (unsafe { OPEN_CALLS.get(pid_tgid) }) else { return };
+    let Some(open) = (unsafe { OPEN_CALLS.get(pid_tgid) }) else {
+        return;
+    };
     if let Some(call) = calls::innermost(open, sp) {
         header.open_call = call.function + 1;
         header.open_call_sp = call.sp;
@@ -158,7 +180,9 @@ fn native_walk(leaf: Registers, scratch: &mut Scratch) {
 #[inline(always)]
 fn python_walk(fs_base: u64, scratch: &mut Scratch) {
     // SAFETY: user space replaces values whole; a torn read fails the thread's proof.
-    let Some(info) = (unsafe { PYTHON.get(stored_u32(&scratch.header.tgid)) }) else { return };
+    let Some(info) = (unsafe { PYTHON.get(stored_u32(&scratch.header.tgid)) }) else {
+        return;
+    };
     let state = match python::thread_state(&CurrentTask, info, fs_base) {
         Ok(state) => state,
         Err(end) => {
@@ -204,9 +228,8 @@ fn send(_ctx: &PerfEventContext, scratch: &mut Scratch) {
         + stored(&scratch.header.python_frames, MAX_PYTHON_FRAMES) * PYTHON_FRAME_WORDS;
     let bytes = size_of::<SampleHeader>() + 8 * words;
     // SAFETY: header and words lie side by side in the scratch, and `bytes` ends within the words.
-    let record = unsafe {
-        core::slice::from_raw_parts((&raw const scratch.header).cast::<u8>(), bytes)
-    };
+    let record =
+        unsafe { core::slice::from_raw_parts((&raw const scratch.header).cast::<u8>(), bytes) };
     if EVENTS.output::<[u8]>(record, 0).is_err() {
         count(Counter::RingFull, 1);
         crate::log_line!(_ctx, "sample lost: ring full");

@@ -12,7 +12,9 @@ use super::{active_config, count, in_scope, read_kernel};
 /// until it execs). User space takes both back when they no longer hold.
 #[inline(always)]
 pub fn fork(ctx: &RawTracePointContext) {
-    let Some(config) = active_config() else { return };
+    let Some(config) = active_config() else {
+        return;
+    };
     let child: u64 = ctx.arg(1);
     let (Some(pid), Some(tgid)) = (
         read_kernel::<u32>(child, config.task_pid),
@@ -44,7 +46,9 @@ pub fn fork(ctx: &RawTracePointContext) {
 pub fn exit(_ctx: &RawTracePointContext) {
     let pid_tgid = bpf_get_current_pid_tgid();
     let _ = OPEN_CALLS.remove(pid_tgid);
-    let Some(config) = active_config() else { return };
+    let Some(config) = active_config() else {
+        return;
+    };
     let tgid = (pid_tgid >> 32) as u32;
     if !in_scope(config, tgid) {
         return;

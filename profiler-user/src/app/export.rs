@@ -20,7 +20,10 @@ impl Export {
     /// Checks format and path before any work is done.
     pub fn prepare(path: &Path, own: &[String]) -> Result<Self, Failure> {
         let exporter = exporter_for(path, &OwnCode::matching(own.to_vec()))?;
-        Ok(Self { exporter, file: OutputFile::create(path)? })
+        Ok(Self {
+            exporter,
+            file: OutputFile::create(path)?,
+        })
     }
 
     /// Writes the profile.
@@ -28,7 +31,9 @@ impl Export {
         let path = self.file.path().to_owned();
         self.exporter
             .write(profile, &mut self.file)
-            .map_err(|error| Failure::output(anyhow::Error::new(error).context(path.display().to_string())))?;
+            .map_err(|error| {
+                Failure::output(anyhow::Error::new(error).context(path.display().to_string()))
+            })?;
         self.file.commit()?;
         eprintln!("wholestack: wrote {}", path.display());
         Ok(())
@@ -37,7 +42,12 @@ impl Export {
 
 /// Writes a recording in other formats.
 pub fn export(file: &Path, outputs: &[PathBuf], own: &[String]) -> Result<(), Failure> {
-    let exports = outputs.iter().map(|path| Export::prepare(path, own)).collect::<Result<Vec<_>, _>>()?;
+    let exports = outputs
+        .iter()
+        .map(|path| Export::prepare(path, own))
+        .collect::<Result<Vec<_>, _>>()?;
     let profile = recording::load(file, Window::ALL)?;
-    exports.into_iter().try_for_each(|export| export.write(&profile))
+    exports
+        .into_iter()
+        .try_for_each(|export| export.write(&profile))
 }

@@ -26,24 +26,35 @@ pub struct Failure {
 impl Failure {
     /// Input that cannot be read.
     pub fn input(error: impl Into<anyhow::Error>) -> Self {
-        Self { code: USAGE, error: error.into() }
+        Self {
+            code: USAGE,
+            error: error.into(),
+        }
     }
 
     /// Output that could not be written.
     pub fn output(error: impl Into<anyhow::Error>) -> Self {
-        Self { code: OUTPUT, error: error.into() }
+        Self {
+            code: OUTPUT,
+            error: error.into(),
+        }
     }
 }
 
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Self {
         let code = match &error {
-            RecordError::MissingRights(_) | RecordError::Kernel(_) | RecordError::System { .. } => PERMISSION,
+            RecordError::MissingRights(_) | RecordError::Kernel(_) | RecordError::System { .. } => {
+                PERMISSION
+            }
             RecordError::Frequency { .. } => USAGE,
             RecordError::NoProcess(_) | RecordError::Start { .. } => TARGET,
             RecordError::Recording(_) | RecordError::Worker => OUTPUT,
         };
-        Self { code, error: error.into() }
+        Self {
+            code,
+            error: error.into(),
+        }
     }
 }
 
@@ -61,7 +72,14 @@ impl From<RecordingError> for Failure {
 
 impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {
-        let code = if matches!(error, ExportError::UnknownExtension { .. }) { USAGE } else { OUTPUT };
-        Self { code, error: error.into() }
+        let code = if matches!(error, ExportError::UnknownExtension { .. }) {
+            USAGE
+        } else {
+            OUTPUT
+        };
+        Self {
+            code,
+            error: error.into(),
+        }
     }
 }

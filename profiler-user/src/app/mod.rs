@@ -15,6 +15,10 @@ use tracing_subscriber::EnvFilter;
 /// Diagnostics for those who ask: `WHOLESTACK_LOG=debug`. Silent otherwise: what a user must know is
 /// printed as part of the result.
 pub fn start_log() {
-    let filter = EnvFilter::try_from_env("WHOLESTACK_LOG").unwrap_or_else(|_| EnvFilter::new("off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let filter =
+        EnvFilter::try_from_env("WHOLESTACK_LOG").unwrap_or_else(|_| EnvFilter::new("off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
 }

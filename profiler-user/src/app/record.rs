@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use wholestack::cli::RecordRequest;
 use wholestack::output::OutputFile;
 use wholestack::profile::Session;
-use wholestack::record::{Ended, Progress, RecordError, RecordSettings, Recorded, Scope, record as run};
+use wholestack::record::{
+    Ended, Progress, RecordError, RecordSettings, Recorded, Scope, record as run,
+};
 use wholestack::recording::Writer;
 use wholestack::ui;
 
@@ -20,7 +22,10 @@ pub fn record(request: RecordRequest) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|source| RecordError::System { what: "cannot start the event loop", source })?;
+        .map_err(|source| RecordError::System {
+            what: "cannot start the event loop",
+            source,
+        })?;
     let recorded = runtime.block_on(watch(&settings, recording))?;
     say_how_it_ended(recorded.ended);
     if let Some(file) = recorded.out {
@@ -28,8 +33,13 @@ pub fn record(request: RecordRequest) -> Result<(), Failure> {
         file.commit()?;
         eprintln!("wholestack: wrote {}", path.display());
     }
-    exports.into_iter().try_for_each(|export| export.write(&recorded.profile))?;
-    report::print(&recorded.profile, &request.tables)
+    exports
+        .into_iter()
+        .try_for_each(|export| export.write(&recorded.profile))?;
+    report::print(&recorded.profile, &request.tables)?;
+    // Last, since taking the probes off takes a while.
+    drop(recorded.kernel);
+    Ok(())
 }
 
 /// Every output is checked before anything is recorded.
@@ -42,7 +52,9 @@ fn prepare(request: &RecordRequest) -> Result<(Option<OutputFile>, Vec<Export>),
         } else if recording.is_none() {
             recording = Some(OutputFile::create_recording(path)?);
         } else {
-            return Err(Failure::input(anyhow::anyhow!("one recording at a time: more than one -o ends in .wstk")));
+            return Err(Failure::input(anyhow::anyhow!(
+                "one recording at a time: more than one -o ends in .wstk"
+            )));
         }
     }
     Ok((recording, exports))
@@ -62,7 +74,8 @@ fn settings(request: &RecordRequest) -> Result<RecordSettings, Failure> {
     };
     let debug_object = match &request.debug_object {
         Some(path) => {
-            let object = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+            let object =
+                std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
             Some(object.map_err(Failure::input)?)
         }
         None => None,
@@ -89,9 +102,17 @@ async fn watch(
             session.cpus,
             session.clock.text()
         );
-        Ok(recording.map(|file| Writer::new(file, session)).transpose()?)
+        Ok(recording
+            .map(|file| Writer::new(file, session))
+            .transpose()?)
     };
-    let recorded = run(settings, writer, || (), |progress| line.update(&figures(progress))).await;
+    let recorded = run(
+        settings,
+        writer,
+        || (),
+        |progress| line.update(&figures(progress)),
+    )
+    .await;
     line.finish();
     Ok(recorded?)
 }
@@ -108,11 +129,15 @@ fn figures(progress: Progress) -> ui::Figures {
 
 fn say_how_it_ended(ended: Ended) {
     match ended {
-        Ended::Duration => {}
+        Ended::Duration | Ended::Failed => {}
         Ended::Signal => eprintln!("wholestack: ended by a signal; everything so far is kept"),
         Ended::Command(Some(0)) => eprintln!("wholestack: the command ended"),
-        Ended::Command(Some(code)) => eprintln!("wholestack: the command ended with exit code {code}"),
+        Ended::Command(Some(code)) => {
+            eprintln!("wholestack: the command ended with exit code {code}")
+        }
         Ended::Command(None) => eprintln!("wholestack: the command was killed"),
-        Ended::TargetsGone => eprintln!("wholestack: the recorded processes ended; everything so far is kept"),
+        Ended::TargetsGone => {
+            eprintln!("wholestack: the recorded processes ended; everything so far is kept")
+        }
     }
 }

@@ -27,7 +27,13 @@ pub fn report(files: &[PathBuf], tables: &TableRequest) -> Result<(), Failure> {
 /// Prints a profile's tables to standard output.
 pub fn print(profile: &Profile, tables: &TableRequest) -> Result<(), Failure> {
     let own = OwnCode::matching(tables.own.clone());
-    let report = Report::new(profile, &ReportOptions { top: tables.top, own });
+    let report = Report::new(
+        profile,
+        &ReportOptions {
+            top: tables.top,
+            own,
+        },
+    );
     let mut out = io::stdout().lock();
     if tables.json {
         export::write_report(&report, &mut out)?;

@@ -39,7 +39,13 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 pub(super) struct RecordArguments {
     /// Record only these processes, their children and later threads
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        conflicts_with = "command"
+    )]
     pub pid: Vec<u32>,
 
     /// Stop after this time, as in 45s, 2m or 1500ms; a bare number is seconds [default: until Ctrl-C, or
@@ -135,7 +141,11 @@ fn parse_buffer(text: &str) -> Result<u32, String> {
     const RANGE: std::ops::RangeInclusive<u32> = 4..=1 << 20;
     let kib: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
     if !kib.is_power_of_two() || !RANGE.contains(&kib) {
-        return Err(format!("not a power of two from {} to {}", RANGE.start(), RANGE.end()));
+        return Err(format!(
+            "not a power of two from {} to {}",
+            RANGE.start(),
+            RANGE.end()
+        ));
     }
     Ok(kib)
 }
@@ -166,7 +176,16 @@ mod tests {
     /// A command keeps its own options.
     #[test]
     fn a_command_keeps_its_options() {
-        let line = ["wholestack", "record", "-d", "3s", "--", "ls", "-p", "--json"];
+        let line = [
+            "wholestack",
+            "record",
+            "-d",
+            "3s",
+            "--",
+            "ls",
+            "-p",
+            "--json",
+        ];
         let Command::Record(record) = Arguments::try_parse_from(line).unwrap().command else {
             panic!("not a recording")
         };
@@ -177,6 +196,8 @@ mod tests {
     /// A process and a command at once make no sense.
     #[test]
     fn one_target_only() {
-        assert!(Arguments::try_parse_from(["wholestack", "record", "-p", "1", "--", "ls"]).is_err());
+        assert!(
+            Arguments::try_parse_from(["wholestack", "record", "-p", "1", "--", "ls"]).is_err()
+        );
     }
 }

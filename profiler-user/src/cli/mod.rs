@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use clap::Parser as _;
 
-use arguments::{Arguments, Command, ExportArguments, RecordArguments, ReportArguments, TableArguments};
+use arguments::{
+    Arguments, Command, ExportArguments, RecordArguments, ReportArguments, TableArguments,
+};
 
 /// What the user asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,12 +76,15 @@ impl From<Command> for Request {
     fn from(command: Command) -> Self {
         match command {
             Command::Record(arguments) => Self::Record(arguments.into()),
-            Command::Report(ReportArguments { files, tables }) => {
-                Self::Report { files, tables: tables.into() }
-            }
-            Command::Export(ExportArguments { file, output, own }) => {
-                Self::Export { file, outputs: output, own }
-            }
+            Command::Report(ReportArguments { files, tables }) => Self::Report {
+                files,
+                tables: tables.into(),
+            },
+            Command::Export(ExportArguments { file, output, own }) => Self::Export {
+                file,
+                outputs: output,
+                own,
+            },
         }
     }
 }
@@ -108,6 +113,10 @@ impl From<RecordArguments> for RecordRequest {
 
 impl From<TableArguments> for TableRequest {
     fn from(arguments: TableArguments) -> Self {
-        Self { json: arguments.json, top: arguments.top, own: arguments.own }
+        Self {
+            json: arguments.json,
+            top: arguments.top,
+            own: arguments.own,
+        }
     }
 }

@@ -49,13 +49,13 @@ mod tests {
     #[test]
     fn patterns() {
         for (pattern, path, expected) in [
-            ("train.py", "/home/me/train.py", true),
-            ("train.py", "/home/me/retrain.py", false),
-            ("*train.py", "/home/me/retrain.py", true),
-            ("/home/*", "/home/me/a/b.py", true),
-            ("*/a/*", "/home/me/a/b.py", true),
-            ("/home/me/?/b.py", "/home/me/a/b.py", true),
-            ("/home/me", "/home/me/a/b.py", false),
+            ("train.py", "/home/user/train.py", true),
+            ("train.py", "/home/user/retrain.py", false),
+            ("*train.py", "/home/user/retrain.py", true),
+            ("/home/*", "/home/user/a/b.py", true),
+            ("*/a/*", "/home/user/a/b.py", true),
+            ("/home/user/?/b.py", "/home/user/a/b.py", true),
+            ("/home/user", "/home/user/a/b.py", false),
             ("*", "", true),
             ("", "", true),
             ("", "x", false),

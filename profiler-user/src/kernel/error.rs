@@ -6,10 +6,14 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// The object is not the one this program was built for.
-    #[error("the kernel object does not fit this program: {0}; rebuild it with `cargo xtask ebpf build`")]
+    #[error(
+        "the kernel object does not fit this program: {0}; rebuild it with `cargo xtask ebpf build`"
+    )]
     WrongObject(String),
     /// The kernel offers no type information.
-    #[error("cannot read the kernel's type information in {path}: {source} (the kernel needs CONFIG_DEBUG_INFO_BTF)")]
+    #[error(
+        "cannot read the kernel's type information in {path}: {source} (the kernel needs CONFIG_DEBUG_INFO_BTF)"
+    )]
     NoBtf {
         /// Where it was looked for.
         path: String,

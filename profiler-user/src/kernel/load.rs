@@ -12,11 +12,11 @@ use aya::programs::perf_event::{
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
 use aya::programs::{PerfEvent, RawTracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
-use tokio::io::unix::AsyncFd;
 use bytemuck::{bytes_of, pod_read_unaligned};
 use profiler_ebpf::wire::{
     COUNTERS, CallKey, CallStats, Config, Counter, PythonInfo, TARGET, TARGET_CHILDREN,
 };
+use tokio::io::unix::AsyncFd;
 
 use super::ring::RawEvent;
 use super::{KernelError, object, offsets};
@@ -51,31 +51,49 @@ impl Kernel {
             .map_max_entries("EVENTS", settings.ring_bytes)
             .load(settings.object)
             .map_err(|error| KernelError::Load(with_causes(&error)))?;
-        let ring = ebpf.take_map("EVENTS").ok_or_else(|| missing_map("EVENTS"))?;
+        let ring = ebpf
+            .take_map("EVENTS")
+            .ok_or_else(|| missing_map("EVENTS"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| map_error("EVENTS", &error))?;
-        let mut kernel = Self { ebpf, config, sampling: Vec::new() };
+        let mut kernel = Self {
+            ebpf,
+            config,
+            sampling: Vec::new(),
+        };
         kernel.write_config()?;
         kernel.load_programs()?;
         Ok((kernel, EventRing(ring)))
     }
 
     fn load_programs(&mut self) -> Result<(), KernelError> {
-        for name in ["sample"] {
-            self.program::<PerfEvent>(name)?.load().map_err(|error| refused(name, &error))?;
-        }
+        let sample = "sample";
+        self.program::<PerfEvent>(sample)?
+            .load()
+            .map_err(|error| refused(sample, &error))?;
         for name in ["cuda_enter", "cuda_exit"] {
-            self.program::<UProbe>(name)?.load().map_err(|error| refused(name, &error))?;
+            self.program::<UProbe>(name)?
+                .load()
+                .map_err(|error| refused(name, &error))?;
         }
-        for (name, tracepoint) in [("task_fork", "sched_process_fork"), ("task_exit", "sched_process_exit")] {
+        for (name, tracepoint) in [
+            ("task_fork", "sched_process_fork"),
+            ("task_exit", "sched_process_exit"),
+        ] {
             let program = self.program::<RawTracePoint>(name)?;
             program.load().map_err(|error| refused(name, &error))?;
-            program.attach(tracepoint).map_err(|error| not_attached(tracepoint, &error))?;
+            program
+                .attach(tracepoint)
+                .map_err(|error| not_attached(tracepoint, &error))?;
         }
         Ok(())
     }
 
     /// Puts the sampling clock on each CPU: hardware cycles where they exist, else the cpu-clock timer.
-    pub fn attach_sampling(&mut self, cpus: &[u32], frequency_hz: u32) -> Result<Clock, KernelError> {
+    pub fn attach_sampling(
+        &mut self,
+        cpus: &[u32],
+        frequency_hz: u32,
+    ) -> Result<Clock, KernelError> {
         let cycles = PerfEventConfig::Hardware(HardwareEvent::CpuCycles);
         let timer = PerfEventConfig::Software(SoftwareEvent::CpuClock);
         let mut clock = Clock::Cycles;
@@ -95,7 +113,9 @@ impl Kernel {
                 }
                 other => other,
             };
-            let link = link.map_err(|error| not_attached(&format!("the sampling clock on CPU {cpu}"), &error))?;
+            let link = link.map_err(|error| {
+                not_attached(&format!("the sampling clock on CPU {cpu}"), &error)
+            })?;
             self.sampling.push(link);
         }
         Ok(clock)
@@ -106,14 +126,20 @@ impl Kernel {
         for link in std::mem::take(&mut self.sampling) {
             let link = self.program::<PerfEvent>("sample")?.take_link(link);
             let link = link.map_err(|error| not_attached("the sampling clock", &error))?;
-            link.detach().map_err(|error| not_attached("the sampling clock", &error))?;
+            link.detach()
+                .map_err(|error| not_attached("the sampling clock", &error))?;
         }
         Ok(())
     }
 
     /// Puts a pair of probes on a driver function: its entry, and its return. `offset` is a file offset
     /// at which all arguments and the return address are still in place.
-    pub fn attach_call(&mut self, file: &Path, offset: u64, function: u32) -> Result<(), KernelError> {
+    pub fn attach_call(
+        &mut self,
+        file: &Path,
+        offset: u64,
+        function: u32,
+    ) -> Result<(), KernelError> {
         for name in ["cuda_exit", "cuda_enter"] {
             let point = UProbeAttachPoint {
                 location: UProbeAttachLocation::AbsoluteOffset(offset),
@@ -133,10 +159,14 @@ impl Kernel {
     }
 
     fn write_config(&mut self) -> Result<(), KernelError> {
-        let map = self.ebpf.map_mut("CONFIG").ok_or_else(|| missing_map("CONFIG"))?;
+        let map = self
+            .ebpf
+            .map_mut("CONFIG")
+            .ok_or_else(|| missing_map("CONFIG"))?;
         let mut map: Array<_, [u8; size_of::<Config>()]> =
             Array::try_from(map).map_err(|error| map_error("CONFIG", &error))?;
-        map.set(0, bytes_array(&self.config), 0).map_err(|error| map_error("CONFIG", &error))
+        map.set(0, bytes_array(&self.config), 0)
+            .map_err(|error| map_error("CONFIG", &error))
     }
 
     /// Records this process and every child it makes from now on.
@@ -156,8 +186,12 @@ impl Kernel {
 
     /// The processes watched now, children added by the kernel side included.
     pub fn watched(&self) -> Vec<u32> {
-        let Some(map) = self.ebpf.map("TARGETS") else { return Vec::new() };
-        let Ok(map) = HashMap::<_, u32, [u8; 4]>::try_from(map) else { return Vec::new() };
+        let Some(map) = self.ebpf.map("TARGETS") else {
+            return Vec::new();
+        };
+        let Ok(map) = HashMap::<_, u32, [u8; 4]>::try_from(map) else {
+            return Vec::new();
+        };
         map.iter()
             .filter_map(Result::ok)
             .filter(|(_, value)| u32::from_ne_bytes(*value) == TARGET)
@@ -177,12 +211,17 @@ impl Kernel {
 
     /// The kernel side's counters, summed over CPUs.
     pub fn counters(&self) -> Result<Counters, KernelError> {
-        let map = self.ebpf.map("COUNTERS").ok_or_else(|| missing_map("COUNTERS"))?;
+        let map = self
+            .ebpf
+            .map("COUNTERS")
+            .ok_or_else(|| missing_map("COUNTERS"))?;
         let map: PerCpuArray<_, u64> =
             PerCpuArray::try_from(map).map_err(|error| map_error("COUNTERS", &error))?;
         let mut sums = [0; COUNTERS];
         for (index, sum) in (0u32..).zip(&mut sums) {
-            let values = map.get(&index, 0).map_err(|error| map_error("COUNTERS", &error))?;
+            let values = map
+                .get(&index, 0)
+                .map_err(|error| map_error("COUNTERS", &error))?;
             *sum = values.iter().sum();
         }
         Ok(Counters(sums))
@@ -210,11 +249,14 @@ impl Kernel {
         let map = self.ebpf.map_mut(name).ok_or_else(|| missing_map(name))?;
         let mut map: HashMap<_, u32, [u8; N]> =
             HashMap::try_from(map).map_err(|error| map_error(name, &error))?;
-        map.insert(pid, value, 0).map_err(|error| map_error(name, &error))
+        map.insert(pid, value, 0)
+            .map_err(|error| map_error(name, &error))
     }
 
     fn remove<const N: usize>(&mut self, name: &'static str, pid: u32) {
-        let Some(map) = self.ebpf.map_mut(name) else { return };
+        let Some(map) = self.ebpf.map_mut(name) else {
+            return;
+        };
         if let Ok(mut map) = HashMap::<_, u32, [u8; N]>::try_from(map) {
             // An entry that is not there is what was wanted.
             let _ = map.remove(&pid);
@@ -228,7 +270,9 @@ impl Kernel {
         self.ebpf
             .program_mut(name)
             .and_then(|program| program.try_into().ok())
-            .ok_or_else(|| KernelError::WrongObject(format!("it has no program `{name}` of the right kind")))
+            .ok_or_else(|| {
+                KernelError::WrongObject(format!("it has no program `{name}` of the right kind"))
+            })
     }
 
     /// Lets the kernel side's log lines through (debugging objects only).
@@ -285,8 +329,10 @@ impl AsRawFd for EventRing {
 
 /// The CPUs that are online.
 pub fn online_cpus() -> Result<Vec<u32>, KernelError> {
-    aya::util::online_cpus()
-        .map_err(|(path, source): (&str, io::Error)| KernelError::Cpus { path: path.to_owned(), source })
+    aya::util::online_cpus().map_err(|(path, source): (&str, io::Error)| KernelError::Cpus {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// A value as the byte array aya stores.
@@ -301,7 +347,10 @@ fn missing_map(name: &'static str) -> KernelError {
 }
 
 fn map_error(map: &'static str, error: &dyn std::error::Error) -> KernelError {
-    KernelError::Map { map, reason: with_causes(error) }
+    KernelError::Map {
+        map,
+        reason: with_causes(error),
+    }
 }
 
 fn refused(program: &str, error: &dyn std::error::Error) -> KernelError {
@@ -309,7 +358,10 @@ fn refused(program: &str, error: &dyn std::error::Error) -> KernelError {
 }
 
 fn not_attached(what: &str, error: &dyn std::error::Error) -> KernelError {
-    KernelError::Attach { what: what.to_owned(), reason: with_causes(error) }
+    KernelError::Attach {
+        what: what.to_owned(),
+        reason: with_causes(error),
+    }
 }
 
 /// An error and everything behind it, in one line.

@@ -1,14 +1,13 @@
 //! The kernel object that ships with this program, and the check that it is the right one.
 
 use aya::include_bytes_aligned;
-use object::{Object as _, ObjectSymbol as _, ObjectSection as _};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use profiler_ebpf::wire::{ABI, Abi};
 
 use super::KernelError;
 
 /// The object as committed, checked against its sources by `cargo xtask ebpf check`.
-static OBJECT: &[u8] =
-    include_bytes_aligned!("../../../profiler-ebpf/prebuilt/wholestack.bpf.o");
+static OBJECT: &[u8] = include_bytes_aligned!("../../../profiler-ebpf/prebuilt/wholestack.bpf.o");
 
 /// The object that ships.
 pub fn kernel_object() -> &'static [u8] {
@@ -29,7 +28,8 @@ pub(super) fn check_abi(object: &[u8]) -> Result<(), KernelError> {
 
 fn read_abi(object: &[u8]) -> Result<Abi, KernelError> {
     let wrong = |text: &str| KernelError::WrongObject(text.to_owned());
-    let file = object::File::parse(object).map_err(|error| wrong(&format!("not an ELF file: {error}")))?;
+    let file =
+        object::File::parse(object).map_err(|error| wrong(&format!("not an ELF file: {error}")))?;
     let symbol = file
         .symbol_by_name("WHOLESTACK_ABI")
         .ok_or_else(|| wrong("it does not say which ABI it speaks"))?;
@@ -37,8 +37,11 @@ fn read_abi(object: &[u8]) -> Result<Abi, KernelError> {
         .section_index()
         .and_then(|index| file.section_by_index(index).ok())
         .ok_or_else(|| wrong("its ABI lies in no section"))?;
-    let data = section.data().map_err(|error| wrong(&format!("its ABI cannot be read: {error}")))?;
-    let start = usize::try_from(symbol.address()).map_err(|_| wrong("its ABI lies out of range"))?;
+    let data = section
+        .data()
+        .map_err(|error| wrong(&format!("its ABI cannot be read: {error}")))?;
+    let start =
+        usize::try_from(symbol.address()).map_err(|_| wrong("its ABI lies out of range"))?;
     let bytes = data
         .get(start..)
         .and_then(|rest| rest.get(..size_of::<Abi>()))

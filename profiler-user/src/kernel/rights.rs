@@ -14,19 +14,31 @@ pub struct Right {
 /// Rights needed, each with the sets that give it (any one of them is enough).
 const NEEDED: [(Right, &[CapabilitySet]); 4] = [
     (
-        Right { name: "CAP_BPF", purpose: "load the kernel programs" },
+        Right {
+            name: "CAP_BPF",
+            purpose: "load the kernel programs",
+        },
         &[CapabilitySet::BPF, CapabilitySet::SYS_ADMIN],
     ),
     (
-        Right { name: "CAP_PERFMON", purpose: "sample all CPUs and place probes" },
+        Right {
+            name: "CAP_PERFMON",
+            purpose: "sample all CPUs and place probes",
+        },
         &[CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN],
     ),
     (
-        Right { name: "CAP_SYS_PTRACE", purpose: "read the memory and maps of other users' processes" },
+        Right {
+            name: "CAP_SYS_PTRACE",
+            purpose: "read the memory and maps of other users' processes",
+        },
         &[CapabilitySet::SYS_PTRACE],
     ),
     (
-        Right { name: "CAP_SYS_ADMIN", purpose: "place probes in files and read files as mapped" },
+        Right {
+            name: "CAP_SYS_ADMIN",
+            purpose: "place probes in files and read files as mapped",
+        },
         &[CapabilitySet::SYS_ADMIN],
     ),
 ];

@@ -34,10 +34,12 @@ impl RawEvent {
     /// Decodes one record.
     pub fn decode(bytes: &[u8]) -> Self {
         let event = match kind(bytes) {
-            Some(RECORD_SAMPLE) => decode_sample(bytes).map(|sample| Self::Sample(Box::new(sample))),
-            Some(RECORD_THREAD_EXIT) => {
-                bytes.get(..size_of::<ThreadExit>()).map(|head| Self::ThreadExit(pod_read_unaligned(head)))
+            Some(RECORD_SAMPLE) => {
+                decode_sample(bytes).map(|sample| Self::Sample(Box::new(sample)))
             }
+            Some(RECORD_THREAD_EXIT) => bytes
+                .get(..size_of::<ThreadExit>())
+                .map(|head| Self::ThreadExit(pod_read_unaligned(head))),
             _ => None,
         };
         event.unwrap_or(Self::Malformed)
@@ -76,7 +78,11 @@ fn take<T: bytemuck::AnyBitPattern>(rest: &mut &[u8], count: u16, limit: usize) 
     }
     let (mine, others) = rest.split_at_checked(count * size_of::<T>())?;
     *rest = others;
-    Some(mine.chunks_exact(size_of::<T>()).map(pod_read_unaligned).collect())
+    Some(
+        mine.chunks_exact(size_of::<T>())
+            .map(pod_read_unaligned)
+            .collect(),
+    )
 }
 
 #[cfg(test)]
@@ -98,14 +104,21 @@ mod tests {
         let mut bytes = bytes_of(&header).to_vec();
         bytes.extend(0xffff_ffff_8100_0000_u64.to_ne_bytes());
         bytes.extend(bytes_of(&NativeFrame { pc: 1, sp: 2 }));
-        bytes.extend(bytes_of(&PythonFrame { code: 3, instruction: 4, anchor: 5, check: 6 }));
+        bytes.extend(bytes_of(&PythonFrame {
+            code: 3,
+            instruction: 4,
+            anchor: 5,
+            check: 6,
+        }));
         bytes
     }
 
     /// Frames come out in the order they were written.
     #[test]
     fn decodes_a_sample() {
-        let RawEvent::Sample(sample) = RawEvent::decode(&sample_bytes()) else { panic!("no sample") };
+        let RawEvent::Sample(sample) = RawEvent::decode(&sample_bytes()) else {
+            panic!("no sample")
+        };
         assert_eq!(sample.kernel, [0xffff_ffff_8100_0000]);
         assert_eq!(sample.native, [NativeFrame { pc: 1, sp: 2 }]);
         assert_eq!(sample.python[0].check, 6);
@@ -117,7 +130,11 @@ mod tests {
     fn refuses_cut_records() {
         let bytes = sample_bytes();
         for length in 0..bytes.len() {
-            assert_eq!(RawEvent::decode(&bytes[..length]), RawEvent::Malformed, "{length}");
+            assert_eq!(
+                RawEvent::decode(&bytes[..length]),
+                RawEvent::Malformed,
+                "{length}"
+            );
         }
         let mut wild = bytes;
         wild[0x28..0x2a].copy_from_slice(&u16::MAX.to_ne_bytes());

@@ -10,7 +10,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
+    PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
+    perf_event_attr,
 };
 use rustix::event::epoll;
 use tokio::io::unix::AsyncFd;
@@ -111,13 +112,19 @@ impl Sideband {
     /// Opens a ring on each CPU; records flow from now on.
     pub fn open(cpus: &[u32]) -> Result<Self, KernelError> {
         let failed = |cpu, source| KernelError::Sideband { cpu, source };
-        let ready = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(0, error.into()))?;
+        let ready =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(0, error.into()))?;
         let mut rings = Vec::new();
         for &cpu in cpus {
             let event = open_event(cpu).map_err(|error| failed(cpu, error))?;
             let ring = PerfRing::map(event, RING_PAGES).map_err(|error| failed(cpu, error))?;
-            epoll::add(&ready, &ring, epoll::EventData::new_u64(cpu.into()), epoll::EventFlags::IN)
-                .map_err(|error| failed(cpu, error.into()))?;
+            epoll::add(
+                &ready,
+                &ring,
+                epoll::EventData::new_u64(cpu.into()),
+                epoll::EventFlags::IN,
+            )
+            .map_err(|error| failed(cpu, error.into()))?;
             rings.push(ring);
         }
         Ok(Self { rings, ready })

@@ -47,11 +47,24 @@ impl AddressSpace {
         for old in covered {
             self.0.remove(&old.start);
             if old.start < mapping.start {
-                self.0.insert(old.start, Mapping { end: mapping.start, ..old });
+                self.0.insert(
+                    old.start,
+                    Mapping {
+                        end: mapping.start,
+                        ..old
+                    },
+                );
             }
             if old.end > mapping.end {
                 let file_offset = old.file_offset_of(mapping.end);
-                self.0.insert(mapping.end, Mapping { start: mapping.end, file_offset, ..old });
+                self.0.insert(
+                    mapping.end,
+                    Mapping {
+                        start: mapping.end,
+                        file_offset,
+                        ..old
+                    },
+                );
             }
         }
         if self.0.len() >= MAX_MAPPINGS {
@@ -84,7 +97,12 @@ mod tests {
     use super::*;
 
     fn mapping(start: u64, end: u64, file_offset: u64) -> Mapping {
-        Mapping { start, end, file_offset, file: None }
+        Mapping {
+            start,
+            end,
+            file_offset,
+            file: None,
+        }
     }
 
     /// A new mapping in the middle of an old one leaves both ends, with the right offsets.
@@ -96,7 +114,11 @@ mod tests {
         let all: Vec<_> = space.iter().copied().collect();
         assert_eq!(
             all,
-            [mapping(0x1000, 0x3000, 0x100), mapping(0x3000, 0x5000, 0), mapping(0x5000, 0x9000, 0x4100)]
+            [
+                mapping(0x1000, 0x3000, 0x100),
+                mapping(0x3000, 0x5000, 0),
+                mapping(0x5000, 0x9000, 0x4100)
+            ]
         );
     }
 

@@ -20,7 +20,10 @@ impl ElfLoad {
     /// Reads the program headers.
     pub fn of<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, Endianness, R>) -> Self {
         let endian = file.endian();
-        let loads = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == elf::PT_LOAD);
+        let loads = file
+            .elf_program_headers()
+            .iter()
+            .filter(|header| header.p_type(endian) == elf::PT_LOAD);
         Self(
             loads
                 .map(|header| Segment {
@@ -36,7 +39,10 @@ impl ElfLoad {
     /// The file offset of an address in the file, if it lies in executable code.
     pub fn code_offset(&self, address: u64) -> Option<u64> {
         let inside = |segment: &&Segment| {
-            segment.executable && address.checked_sub(segment.address).is_some_and(|at| at < segment.file_size)
+            segment.executable
+                && address
+                    .checked_sub(segment.address)
+                    .is_some_and(|at| at < segment.file_size)
         };
         let segment = self.0.iter().find(inside)?;
         Some(address - segment.address + segment.file_offset)
@@ -48,12 +54,15 @@ impl ElfLoad {
         // A mapping starts at a page border, up to a page before the segment it is for.
         let covers = |segment: &&Segment| {
             let end = segment.file_offset.saturating_add(segment.file_size);
-            segment.executable && file_offset < end && segment.file_offset < file_offset.saturating_add(4096)
-                || (segment.executable && segment.file_offset <= file_offset && file_offset < end)
+            segment.executable && (segment.file_offset & !4095) <= file_offset && file_offset < end
         };
         let segment = self.0.iter().find(covers)?;
         // Address minus offset is the same for the whole segment, and for the page before it.
-        Some(start.wrapping_sub(file_offset).wrapping_sub(segment.address.wrapping_sub(segment.file_offset)))
+        Some(
+            start
+                .wrapping_sub(file_offset)
+                .wrapping_sub(segment.address.wrapping_sub(segment.file_offset)),
+        )
     }
 }
 
@@ -65,8 +74,18 @@ mod tests {
     /// Read-only data at 0, code whose addresses differ from its offsets.
     fn load() -> ElfLoad {
         ElfLoad(vec![
-            Segment { file_offset: 0, address: 0, file_size: 0x800, executable: false },
-            Segment { file_offset: 0x1a40, address: 0x3a40, file_size: 0x5000, executable: true },
+            Segment {
+                file_offset: 0,
+                address: 0,
+                file_size: 0x800,
+                executable: false,
+            },
+            Segment {
+                file_offset: 0x1a40,
+                address: 0x3a40,
+                file_size: 0x5000,
+                executable: true,
+            },
         ])
     }
 
@@ -83,9 +102,15 @@ mod tests {
     /// The mapping starts at the page below the segment's offset.
     #[test]
     fn biases() {
-        assert_eq!(load().bias(0x7f00_0000_3000, 0x1000), Some(0x7f00_0000_0000));
+        assert_eq!(
+            load().bias(0x7f00_0000_3000, 0x1000),
+            Some(0x7f00_0000_0000)
+        );
         // The upper part of a mapping that was split.
-        assert_eq!(load().bias(0x7f00_0000_5000, 0x3000), Some(0x7f00_0000_0000));
+        assert_eq!(
+            load().bias(0x7f00_0000_5000, 0x3000),
+            Some(0x7f00_0000_0000)
+        );
         assert_eq!(load().bias(0x7f00_0000_3000, 0x9000), None);
     }
 }

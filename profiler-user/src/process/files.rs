@@ -44,7 +44,10 @@ impl MappedFile {
 
     /// A path of ours that leads to exactly this file, whatever has become of its name.
     pub fn handle_path(&self) -> Option<PathBuf> {
-        Some(PathBuf::from(format!("/proc/self/fd/{}", self.file()?.as_raw_fd())))
+        Some(PathBuf::from(format!(
+            "/proc/self/fd/{}",
+            self.file()?.as_raw_fd()
+        )))
     }
 }
 
@@ -63,7 +66,10 @@ pub struct FileTable {
 impl FileTable {
     /// A table that keeps at most half of the descriptors this process may have.
     pub fn new() -> Self {
-        Self { max_open: max_open_files() / 2, ..Self::default() }
+        Self {
+            max_open: max_open_files() / 2,
+            ..Self::default()
+        }
     }
 
     /// The file with this identity, opened through process `pid` (where it is mapped from `start` to
@@ -105,14 +111,24 @@ fn max_open_files() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // Raising the soft limit to the hard one needs no right; if it fails, the soft one stands.
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).is_ok();
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    )
+    .is_ok();
     let limit = if raised { limit.maximum } else { limit.current };
-    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1024).min(2 * MAX_FILES)
+    limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(1024)
+        .min(2 * MAX_FILES)
 }
 
 /// Opens a mapped file: by the mapping itself, which also finds deleted and replaced files; else by its
 /// path in the process's own root, if what lies there has the same inode.
-fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
+pub fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     if key.path == b"[vdso]" {
         return vdso_image();
     }
@@ -122,9 +138,15 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     if let Ok(file) = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
         return Some(file);
     }
-    let root = rustix::fs::open(format!("/proc/{pid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+    let root = rustix::fs::open(
+        format!("/proc/{pid}/root"),
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .ok();
     // The process is gone: the same path in our own root may still be the same file.
-    let root = root.or_else(|| rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok())?;
+    let root =
+        root.or_else(|| rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok())?;
     let file = rustix::fs::openat2(
         root,
         key.path.as_slice(),
@@ -141,11 +163,17 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
 fn vdso_image() -> Option<File> {
     use std::os::unix::fs::FileExt as _;
     let maps = procfs::process::Process::myself().ok()?.maps().ok()?;
-    let vdso = maps.iter().find(|map| map.pathname == procfs::process::MMapPath::Vdso)?;
+    let vdso = maps
+        .iter()
+        .find(|map| map.pathname == procfs::process::MMapPath::Vdso)?;
     let (start, end) = vdso.address;
     let mut image = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
-    File::open("/proc/self/mem").ok()?.read_exact_at(&mut image, start).ok()?;
-    let mut file = File::from(rustix::fs::memfd_create("vdso", rustix::fs::MemfdFlags::CLOEXEC).ok()?);
+    File::open("/proc/self/mem")
+        .ok()?
+        .read_exact_at(&mut image, start)
+        .ok()?;
+    let mut file =
+        File::from(rustix::fs::memfd_create("vdso", rustix::fs::MemfdFlags::CLOEXEC).ok()?);
     file.write_all(&image).ok()?;
     Some(file)
 }
@@ -169,7 +197,11 @@ mod tests {
     /// A path whose inode is another one is not taken for the file that was mapped.
     #[test]
     fn refuses_a_replaced_file() {
-        let key = |inode| FileKey { device: (0, 0), inode, path: b"/proc/version".to_vec() };
+        let key = |inode| FileKey {
+            device: (0, 0),
+            inode,
+            path: b"/proc/version".to_vec(),
+        };
         assert!(open_mapped(&key(u64::MAX), u32::MAX, 0, 0x1000).is_none());
         assert!(open_mapped(&key(0), u32::MAX, 0, 0x1000).is_none());
     }

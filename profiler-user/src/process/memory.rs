@@ -15,12 +15,16 @@ pub struct TargetMemory {
 impl TargetMemory {
     /// The memory of a process.
     pub fn new(pid: u32) -> Self {
-        Self { pid: Pid::from_raw(i32::try_from(pid).unwrap_or(0)) }
+        Self {
+            pid: Pid::from_raw(i32::try_from(pid).unwrap_or(0)),
+        }
     }
 
     /// Fills `buffer` from `address`; false if not all of it could be read.
     pub fn read_into(&self, address: u64, buffer: &mut [u8]) -> bool {
-        let Ok(base) = usize::try_from(address) else { return false };
+        let Ok(base) = usize::try_from(address) else {
+            return false;
+        };
         let length = buffer.len();
         if base.checked_add(length).is_none() {
             return false;
@@ -32,12 +36,15 @@ impl TargetMemory {
     /// A value at an address.
     pub fn read<T: AnyBitPattern>(&self, address: u64) -> Option<T> {
         let mut bytes = vec![0; size_of::<T>()];
-        self.read_into(address, &mut bytes).then(|| bytemuck::pod_read_unaligned(&bytes))
+        self.read_into(address, &mut bytes)
+            .then(|| bytemuck::pod_read_unaligned(&bytes))
     }
 
     /// `length` bytes at an address, if that is at most `limit`.
     pub fn read_bytes(&self, address: u64, length: u64, limit: usize) -> Option<Vec<u8>> {
-        let length = usize::try_from(length).ok().filter(|length| *length <= limit)?;
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|length| *length <= limit)?;
         let mut bytes = vec![0; length];
         self.read_into(address, &mut bytes).then_some(bytes)
     }

@@ -12,7 +12,9 @@ mod table;
 
 pub use address_space::{AddressSpace, Mapping};
 pub use elf_load::ElfLoad;
-pub use files::{FileId, FileTable, MappedFile};
+pub use files::{FileId, FileKey, FileTable, MappedFile, open_mapped};
 pub use memory::TargetMemory;
-pub use proc_fs::{children_of, exists, thread_ids, thread_runtime_ns};
+pub use proc_fs::{
+    all_pids, children_of, executable_mappings, exists, thread_ids, thread_runtime_ns,
+};
 pub use table::{ProcessState, ProcessTable};

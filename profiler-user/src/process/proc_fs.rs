@@ -28,7 +28,7 @@ pub(super) fn command(pid: u32) -> String {
 }
 
 /// The executable mappings of a process.
-pub(super) fn mappings(pid: u32) -> Vec<MappingRecord> {
+pub fn executable_mappings(pid: u32) -> Vec<MappingRecord> {
     let maps = process(pid).and_then(|process| process.maps().ok());
     let Some(maps) = maps else { return Vec::new() };
     maps.iter()
@@ -74,7 +74,7 @@ pub fn thread_runtime_ns(pid: u32, tid: u32) -> Option<u64> {
 }
 
 /// All processes there are.
-pub(super) fn all() -> Vec<u32> {
+pub fn all_pids() -> Vec<u32> {
     fs::read_dir("/proc")
         .into_iter()
         .flatten()
@@ -84,11 +84,19 @@ pub(super) fn all() -> Vec<u32> {
 
 /// A process and all its descendants, as they are now.
 pub fn children_of(pid: u32) -> Vec<u32> {
-    let parents: Vec<(u32, u32)> = all().into_iter().filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let parents: Vec<(u32, u32)> = all_pids()
+        .into_iter()
+        .filter_map(|pid| Some((pid, parent(pid)?)))
+        .collect();
     let mut found = vec![pid];
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
-        found.extend(parents.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child));
+        found.extend(
+            parents
+                .iter()
+                .filter(|(_, parent)| *parent == pid)
+                .map(|(child, _)| *child),
+        );
         next += 1;
     }
     found
@@ -112,7 +120,11 @@ mod tests {
     fn reads_ourselves() {
         let pid = std::process::id();
         assert!(exists(pid));
-        assert!(mappings(pid).iter().any(|map| map.path == b"[vdso]"));
+        assert!(
+            executable_mappings(pid)
+                .iter()
+                .any(|map| map.path == b"[vdso]")
+        );
         assert!(thread_ids(pid).contains(&pid));
         assert!(thread_runtime_ns(pid, pid).is_some());
         assert!(children_of(pid).contains(&pid));
@@ -123,7 +135,7 @@ mod tests {
     #[test]
     fn nothing_of_nobody() {
         assert!(!exists(u32::MAX));
-        assert!(mappings(u32::MAX).is_empty());
+        assert!(executable_mappings(u32::MAX).is_empty());
         assert_eq!(command(u32::MAX), "");
         assert_eq!(thread_runtime_ns(u32::MAX, 1), None);
     }

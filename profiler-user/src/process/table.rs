@@ -46,13 +46,18 @@ pub struct ProcessTable {
 impl ProcessTable {
     /// An empty table.
     pub fn new() -> Self {
-        Self { files: FileTable::new(), ..Self::default() }
+        Self {
+            files: FileTable::new(),
+            ..Self::default()
+        }
     }
 
     /// Reads what runs now. Returns the mappings found, by process.
     pub fn scan(&mut self, now_ns: u64, pids: Option<&[u32]>) -> Vec<(u32, Mapping)> {
-        let pids = pids.map_or_else(proc_fs::all, <[u32]>::to_vec);
-        pids.into_iter().flat_map(|pid| self.read(pid, now_ns)).collect()
+        let pids = pids.map_or_else(proc_fs::all_pids, <[u32]>::to_vec);
+        pids.into_iter()
+            .flat_map(|pid| self.read(pid, now_ns))
+            .collect()
     }
 
     /// Reads one process afresh. Returns its mappings.
@@ -66,16 +71,23 @@ impl ProcessTable {
         if !command.is_empty() {
             state.command = command;
         }
-        let records = proc_fs::mappings(pid);
+        let records = proc_fs::executable_mappings(pid);
         if !records.is_empty() {
             state.space.clear();
         }
-        records.iter().filter_map(|record| Some((pid, self.map(pid, record)?))).collect()
+        records
+            .iter()
+            .filter_map(|record| Some((pid, self.map(pid, record)?)))
+            .collect()
     }
 
     /// The process, read from `/proc` if it was not known. Also returns mappings that became known.
     pub fn get_or_read(&mut self, pid: u32, now_ns: u64) -> Vec<(u32, Mapping)> {
-        if self.processes.contains_key(&pid) { Vec::new() } else { self.read(pid, now_ns) }
+        if self.processes.contains_key(&pid) {
+            Vec::new()
+        } else {
+            self.read(pid, now_ns)
+        }
     }
 
     /// Reads the mappings again if `address` is in none, at most once a second for a process.
@@ -109,10 +121,19 @@ impl ProcessTable {
         let file = if record.inode == 0 && record.path != b"[vdso]" {
             None
         } else {
-            let key = FileKey { device: record.device, inode: record.inode, path: record.path.clone() };
+            let key = FileKey {
+                device: record.device,
+                inode: record.inode,
+                path: record.path.clone(),
+            };
             self.files.intern(key, pid, record.start, end)
         };
-        let mapping = Mapping { start: record.start, end, file_offset: record.file_offset, file };
+        let mapping = Mapping {
+            start: record.start,
+            end,
+            file_offset: record.file_offset,
+            file,
+        };
         let state = self.processes.entry(pid).or_default();
         if !state.space.insert(mapping) {
             self.mappings_over_limit += 1;
@@ -151,7 +172,9 @@ impl ProcessTable {
     /// Forgets processes that ended a while ago. Returns their ids.
     pub fn sweep(&mut self, now_ns: u64) -> Vec<u32> {
         let old = |state: &ProcessState| {
-            state.ended_ns.is_some_and(|ended| now_ns.saturating_sub(ended) > KEEP_ENDED_NS)
+            state
+                .ended_ns
+                .is_some_and(|ended| now_ns.saturating_sub(ended) > KEEP_ENDED_NS)
         };
         let mut gone: Vec<u32> = self
             .processes
@@ -160,8 +183,14 @@ impl ProcessTable {
             .map(|(pid, _)| *pid)
             .collect();
         if self.processes.len() - gone.len() > MAX_PROCESSES {
-            let ended = self.processes.iter().filter(|(_, state)| state.ended_ns.is_some());
-            let more: Vec<u32> = ended.map(|(pid, _)| *pid).filter(|pid| !gone.contains(pid)).collect();
+            let ended = self
+                .processes
+                .iter()
+                .filter(|(_, state)| state.ended_ns.is_some());
+            let more: Vec<u32> = ended
+                .map(|(pid, _)| *pid)
+                .filter(|pid| !gone.contains(pid))
+                .collect();
             self.forgotten += more.len() as u64;
             gone.extend(more);
         }
@@ -178,7 +207,14 @@ mod tests {
     use super::*;
 
     fn record(start: u64) -> MappingRecord {
-        MappingRecord { start, bytes: 0x1000, file_offset: 0, device: (0, 0), inode: 0, path: b"//anon".to_vec() }
+        MappingRecord {
+            start,
+            bytes: 0x1000,
+            file_offset: 0,
+            device: (0, 0),
+            inode: 0,
+            path: b"//anon".to_vec(),
+        }
     }
 
     /// A child starts with its parent's code; an exec takes it away.

@@ -172,7 +172,10 @@ mod tests {
     /// The books balance only when every sample taken is booked once.
     #[test]
     fn balance() {
-        let mut books = Accounting { taken: 3, ..Accounting::default() };
+        let mut books = Accounting {
+            taken: 3,
+            ..Accounting::default()
+        };
         books.keep(None);
         books.keep(Some(Truncation::PythonLate));
         assert!(!books.balanced());

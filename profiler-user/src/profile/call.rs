@@ -20,7 +20,13 @@ pub enum CallClass {
 
 impl CallClass {
     /// Every class.
-    pub const ALL: [Self; 5] = [Self::Launch, Self::Sync, Self::Copy, Self::Memory, Self::Other];
+    pub const ALL: [Self; 5] = [
+        Self::Launch,
+        Self::Sync,
+        Self::Copy,
+        Self::Memory,
+        Self::Other,
+    ];
 
     /// The class in the reader's words.
     pub fn text(self) -> &'static str {
@@ -92,8 +98,15 @@ impl LatencyHistogram {
         if total == 0 {
             return None;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 <= q * total <= total")]
-        #[expect(clippy::cast_precision_loss, reason = "a rank beyond 2^53 calls is not reached")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 <= q * total <= total"
+        )]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a rank beyond 2^53 calls is not reached"
+        )]
         let rank = ((q.clamp(0.0, 1.0) * total as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {

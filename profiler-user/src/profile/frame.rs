@@ -42,7 +42,8 @@ pub struct Frame {
     pub first_line: u32,
     /// Full path of the ELF file the code comes from, or `[vdso]`, `[anon]`; empty for Python and kernel.
     pub module: StringId,
-    /// For an unnamed frame its file offset (or kernel address), so that nothing known is lost; else 0.
+    /// For an unnamed frame the file offset of its function's start where the file's unwind data tells, else of
+    /// the place itself (or the kernel address); 0 for a named frame.
     pub offset: u64,
 }
 
@@ -77,6 +78,7 @@ impl Frame {
             FrameKind::Cuda => format!("{function} [cuda]"),
             FrameKind::Kernel if self.is_named() => format!("{function} [kernel]"),
             FrameKind::Kernel => format!("[kernel]+{:#x}", self.offset),
+            FrameKind::Python if !self.is_named() => format!("[python]+{:#x}", self.offset),
             FrameKind::Python => format!("{function} ({file}:{})", self.line),
             FrameKind::Native if !self.is_named() => format!("{module}+{:#x}", self.offset),
             FrameKind::Native if self.line > 0 && !file.is_empty() => {
@@ -90,7 +92,9 @@ impl Frame {
     pub fn function_label(&self, strings: &Strings) -> String {
         let function = strings.get(self.function);
         match self.kind {
-            FrameKind::Python => format!("{function} ({})", base_name(strings.get(self.file))),
+            FrameKind::Python if self.is_named() => {
+                format!("{function} ({})", base_name(strings.get(self.file)))
+            }
             FrameKind::Native if self.is_named() => {
                 format!("{function} ({})", base_name(strings.get(self.module)))
             }
@@ -133,7 +137,10 @@ mod tests {
             offset: 0,
         };
         assert_eq!(frame.label(&strings), "_chunk_fwd (dflash_model.py:1028)");
-        assert_eq!(frame.function_label(&strings), "_chunk_fwd (dflash_model.py)");
+        assert_eq!(
+            frame.function_label(&strings),
+            "_chunk_fwd (dflash_model.py)"
+        );
         frame.kind = FrameKind::Native;
         assert_eq!(frame.label(&strings), "_chunk_fwd (dflash_model.py:1028)");
         frame.line = 0;

@@ -70,7 +70,9 @@ impl Profile {
             self.accounting.stacks_over_limit += 1;
             let function = self.strings.intern("[more distinct stacks than are kept]");
             let marker = self.intern_frame(Frame::marker(function));
-            return StackId(index_u32(self.stacks.insert_full(Stack(Box::new([marker]))).0));
+            return StackId(index_u32(
+                self.stacks.insert_full(Stack(Box::new([marker]))).0,
+            ));
         }
         StackId(index_u32(self.stacks.insert_full(Stack(frames.into())).0))
     }
@@ -152,9 +154,19 @@ mod tests {
             truncation: None,
         };
         profile.add_sample(&sample);
-        profile.add_sample(&Sample { time_ns: 2, cpu: 1, ..sample });
-        profile.add_sample(&Sample { truncation: Some(Truncation::NoFramePointers), ..sample });
-        assert_eq!(profile.samples.values().copied().collect::<Vec<_>>(), [2, 1]);
+        profile.add_sample(&Sample {
+            time_ns: 2,
+            cpu: 1,
+            ..sample
+        });
+        profile.add_sample(&Sample {
+            truncation: Some(Truncation::NoFramePointers),
+            ..sample
+        });
+        assert_eq!(
+            profile.samples.values().copied().collect::<Vec<_>>(),
+            [2, 1]
+        );
         assert_eq!(profile.accounting.complete, 2);
         assert_eq!(profile.kept(), 3);
     }

@@ -75,7 +75,8 @@ impl CodeCache {
             self.codes.remove(&key);
         }
         // What is there now must be what was there at the sample.
-        let code = read_code(TargetMemory::new(pid), &V3_11, frame.code).filter(|code| code.check == frame.check);
+        let code = read_code(TargetMemory::new(pid), &V3_11, frame.code)
+            .filter(|code| code.check == frame.check);
         let Some(code) = code else {
             self.unreadable += 1;
             return None;
@@ -107,7 +108,11 @@ impl CodeCache {
 }
 
 fn read_code(memory: TargetMemory, layout: &ObjectLayout, address: u64) -> Option<Code> {
-    let object = memory.read_bytes(address, layout.code_instructions as u64, layout.code_instructions)?;
+    let object = memory.read_bytes(
+        address,
+        layout.code_instructions as u64,
+        layout.code_instructions,
+    )?;
     let word = |at: usize| Some(u64::from_le_bytes(object.get(at..at + 8)?.try_into().ok()?));
     let int = |at: usize| Some(u32::from_le_bytes(object.get(at..at + 4)?.try_into().ok()?));
     let (file, name) = (word(layout.code_file)?, word(layout.code_name)?);

@@ -26,7 +26,11 @@ pub struct PythonVersion {
 impl PythonVersion {
     fn from_hex(hex: u32) -> Self {
         let [major, minor, patch, _] = hex.to_be_bytes();
-        Self { major, minor, patch }
+        Self {
+            major,
+            minor,
+            patch,
+        }
     }
 }
 
@@ -59,7 +63,10 @@ pub fn detect(file: &File) -> Option<(PythonBuild, ElfLoad)> {
 fn find<'d, R: ReadRef<'d>>(elf: &ElfFile64<'d, object::Endianness, R>) -> Option<PythonBuild> {
     let mut runtime = None;
     let mut version_at = None;
-    for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+    for symbol in elf
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+    {
         match symbol.name_bytes() {
             Ok(b"_PyRuntime") => runtime = Some((symbol.address(), symbol.size())),
             Ok(b"Py_Version") => version_at = Some((symbol.address(), symbol.size())),
@@ -73,9 +80,15 @@ fn find<'d, R: ReadRef<'d>>(elf: &ElfFile64<'d, object::Endianness, R>) -> Optio
         })?;
         // An unsigned long; the version is its low half.
         let bytes = section.data_range(address, size.clamp(4, 8)).ok()??;
-        Some(PythonVersion::from_hex(u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?)))
+        Some(PythonVersion::from_hex(u32::from_le_bytes(
+            bytes.get(..4)?.try_into().ok()?,
+        )))
     });
-    Some(PythonBuild { runtime, runtime_size, version })
+    Some(PythonBuild {
+        runtime,
+        runtime_size,
+        version,
+    })
 }
 
 #[cfg(test)]

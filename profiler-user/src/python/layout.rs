@@ -47,7 +47,11 @@ pub(super) const V3_11: ObjectLayout = ObjectLayout {
 /// not understood.
 pub fn info_for(build: &PythonBuild, bias: u64) -> Option<PythonInfo> {
     match build.version? {
-        PythonVersion { major: 3, minor: 11, .. } => Some(PythonInfo {
+        PythonVersion {
+            major: 3,
+            minor: 11,
+            ..
+        } => Some(PythonInfo {
             runtime: build.runtime.wrapping_add(bias),
             tss_key: 596,
             gil_last_holder: 368,

@@ -48,7 +48,11 @@ pub fn line_of(table: &[u8], first_line: u32, byte_offset: i64) -> Option<u32> {
         // A code unit is two bytes.
         end += 2 * units;
         if byte_offset < end {
-            return if has_line { u32::try_from(line).ok() } else { None };
+            return if has_line {
+                u32::try_from(line).ok()
+            } else {
+                None
+            };
         }
     }
     None
@@ -74,7 +78,11 @@ fn varint(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
 /// The sign is the lowest bit.
 fn signed_varint(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     let value = varint(bytes)?;
-    Some(if value & 1 != 0 { -(value >> 1) } else { value >> 1 })
+    Some(if value & 1 != 0 {
+        -(value >> 1)
+    } else {
+        value >> 1
+    })
 }
 
 #[cfg(test)]
@@ -90,12 +98,22 @@ mod tests {
     #[test]
     fn every_form() {
         let table = [
-            entry(0, 2), 0x00,                   // bytes 0..4: first line
-            entry(11, 1), 0, 0,                  // 4..6: +1
-            entry(13, 1), 0b10_0110 >> 1 << 1,   // 6..8: +19
-            entry(14, 1), 0b0000_0101, 1, 2, 3,  // 8..10: -2
-            entry(15, 3),                        // 10..16: no line
-            entry(12, 8), 0, 0,                  // 16..32: +2
+            entry(0, 2),
+            0x00, // bytes 0..4: first line
+            entry(11, 1),
+            0,
+            0, // 4..6: +1
+            entry(13, 1),
+            0b10_0110 >> 1 << 1, // 6..8: +19
+            entry(14, 1),
+            0b0000_0101,
+            1,
+            2,
+            3,            // 8..10: -2
+            entry(15, 3), // 10..16: no line
+            entry(12, 8),
+            0,
+            0, // 16..32: +2
         ];
         let line = |offset| line_of(&table, 100, offset);
         assert_eq!(line(-2), Some(100));
@@ -120,6 +138,13 @@ mod tests {
             assert_eq!(line_of(&table[..length], 5, 0), None);
         }
         assert_eq!(line_of(&[0x7f; 64], 5, 0), None);
-        assert_eq!(line_of(&[entry(13, 1), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], 5, 0), None);
+        assert_eq!(
+            line_of(
+                &[entry(13, 1), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+                5,
+                0
+            ),
+            None
+        );
     }
 }

@@ -7,7 +7,11 @@ use crate::process::TargetMemory;
 const MAX_CHARS: u64 = 65536;
 
 /// Reads a `str` at an address. `None` if it is not one that can be read: not compact, too long, or gone.
-pub(super) fn read_text(memory: TargetMemory, layout: &ObjectLayout, address: u64) -> Option<String> {
+pub(super) fn read_text(
+    memory: TargetMemory,
+    layout: &ObjectLayout,
+    address: u64,
+) -> Option<String> {
     let mut head = [0; 40];
     if !memory.read_into(address, &mut head) {
         return None;
@@ -15,12 +19,25 @@ pub(super) fn read_text(memory: TargetMemory, layout: &ObjectLayout, address: u6
     let length = u64::from_le_bytes(head[16..24].try_into().ok()?);
     let state = u32::from_le_bytes(head[32..36].try_into().ok()?);
     // PyASCIIObject.state: interned 2 bits, kind 3 bits, compact, ascii.
-    let (kind, compact, ascii) = ((state >> 2) & 7, state & (1 << 5) != 0, state & (1 << 6) != 0);
+    let (kind, compact, ascii) = (
+        (state >> 2) & 7,
+        state & (1 << 5) != 0,
+        state & (1 << 6) != 0,
+    );
     if !compact || length > MAX_CHARS || !matches!(kind, 1 | 2 | 4) {
         return None;
     }
-    let start = address + if ascii { layout.text_ascii } else { layout.text_compact };
-    let bytes = memory.read_bytes(start, length * u64::from(kind), usize::try_from(4 * MAX_CHARS).ok()?)?;
+    let start = address
+        + if ascii {
+            layout.text_ascii
+        } else {
+            layout.text_compact
+        };
+    let bytes = memory.read_bytes(
+        start,
+        length * u64::from(kind),
+        usize::try_from(4 * MAX_CHARS).ok()?,
+    )?;
     Some(decode(&bytes, kind))
 }
 
@@ -28,10 +45,24 @@ pub(super) fn read_text(memory: TargetMemory, layout: &ObjectLayout, address: u6
 fn decode(bytes: &[u8], kind: u32) -> String {
     let code_points: Box<dyn Iterator<Item = u32>> = match kind {
         1 => Box::new(bytes.iter().map(|byte| u32::from(*byte))),
-        2 => Box::new(bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair).into())),
-        _ => Box::new(bytes.as_chunks::<4>().0.iter().map(|quad| u32::from_le_bytes(*quad))),
+        2 => Box::new(
+            bytes
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|pair| u16::from_le_bytes(*pair).into()),
+        ),
+        _ => Box::new(
+            bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|quad| u32::from_le_bytes(*quad)),
+        ),
     };
-    code_points.map(|point| char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    code_points
+        .map(|point| char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
 }
 
 #[cfg(test)]
@@ -44,7 +75,7 @@ mod tests {
     fn decodes_every_kind() {
         assert_eq!(decode(&[0x66, 0xfc], 1), "fü");
         assert_eq!(decode(&[0x3a, 0x04, 0x7c, 0x01], 2), "кż");
-        assert_eq!(decode(&[0xb3, 0xd4, 0x01, 0x00], 4), "𝒳".replace('𝒳', "\u{1d4b3}"));
+        assert_eq!(decode(&[0xb3, 0xd4, 0x01, 0x00], 4), "\u{1d4b3}");
         assert_eq!(decode(&[0x00, 0xd8], 2), "\u{fffd}");
     }
 }

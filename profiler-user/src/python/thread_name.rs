@@ -21,7 +21,12 @@ const MAX_ATTRIBUTES: u64 = 128;
 pub fn thread_name(memory: TargetMemory, runtime: u64, tid: u32) -> Option<String> {
     let state = thread_state(memory, runtime, tid)?;
     let frame = outermost_frame(memory, state)?;
-    if read_text(memory, &V3_11, word(memory, code_of(memory, frame)?, V3_11.code_name as u64)?)? != "_bootstrap" {
+    if read_text(
+        memory,
+        &V3_11,
+        word(memory, code_of(memory, frame)?, V3_11.code_name as u64)?,
+    )? != "_bootstrap"
+    {
         return None;
     }
     let thread = word(memory, frame, 72)?; // localsplus[0]
@@ -77,7 +82,11 @@ fn attribute(memory: TargetMemory, object: u64, name: &str) -> Option<u64> {
     let dict = word(memory, object.checked_sub(24)?, 0)?;
     let (keys, values) = (word(memory, dict, 32)?, word(memory, dict, 40)?);
     let (index, value_at) = find_key(memory, keys, name)?;
-    let value = if values != 0 { word(memory, values, 8 * index)? } else { word(memory, value_at, 0)? };
+    let value = if values != 0 {
+        word(memory, values, 8 * index)?
+    } else {
+        word(memory, value_at, 0)?
+    };
     (value != 0).then_some(value)
 }
 

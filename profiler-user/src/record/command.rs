@@ -1,7 +1,9 @@
 //! The user behind the recording, and the command that is started for it.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 
 use nix::unistd::{Uid, User};
 use tokio::process::{Child, Command};
@@ -23,7 +25,36 @@ pub fn invoker() -> Option<Invoker> {
     if !Uid::effective().is_root() {
         return None;
     }
-    Some(Invoker { uid: id("SUDO_UID")?, gid: id("SUDO_GID")? }).filter(|user| user.uid != 0)
+    Some(Invoker {
+        uid: id("SUDO_UID")?,
+        gid: id("SUDO_GID")?,
+    })
+    .filter(|user| user.uid != 0)
+}
+
+/// Whether the command's program is there to be started: looked up as the shell would.
+pub(super) fn find(command: &[OsString]) -> Result<(), RecordError> {
+    let program = Path::new(command.first().ok_or(RecordError::Worker)?);
+    let runs = |path: &Path| {
+        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    let found = if program.components().count() > 1 {
+        runs(program)
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| runs(&directory.join(program)))
+    };
+    if found {
+        return Ok(());
+    }
+    let source = io::Error::new(
+        io::ErrorKind::NotFound,
+        "no such program, or not executable",
+    );
+    Err(RecordError::Start {
+        program: program.into(),
+        source,
+    })
 }
 
 /// Starts the command, as the user behind sudo if there is one.
@@ -38,13 +69,19 @@ pub(super) fn start(command: &[OsString]) -> Result<Child, RecordError> {
     builder
         .kill_on_drop(false)
         .spawn()
-        .map_err(|source| RecordError::Start { program: program.into(), source })
+        .map_err(|source| RecordError::Start {
+            program: program.into(),
+            source,
+        })
 }
 
 /// Gives the command its user's ids, groups and home.
 fn as_user(builder: &mut std::process::Command, user: Invoker) {
     if let Ok(Some(entry)) = User::from_uid(Uid::from_raw(user.uid)) {
-        builder.env("HOME", &entry.dir).env("USER", &entry.name).env("LOGNAME", &entry.name);
+        builder
+            .env("HOME", &entry.dir)
+            .env("USER", &entry.name)
+            .env("LOGNAME", &entry.name);
     }
     builder.uid(user.uid).gid(user.gid);
 }

@@ -1,47 +1,58 @@
 //! Probes on every CUDA driver library that a watched process maps.
 
-use std::collections::HashSet;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 
 use crate::cuda::{CATALOGUE, is_driver, probe_sites};
 use crate::kernel::{Counters, Kernel, KernelError, monotonic_ns};
-use crate::process::{FileId, MappedFile};
 use crate::profile::{CallStat, LatencyHistogram, Profile, ThreadId};
 use profiler_ebpf::wire::{CallKey, CallStats, Counter};
 
 /// The drivers probed so far.
 #[derive(Debug, Default)]
 pub(super) struct Drivers {
-    seen: HashSet<FileId>,
     /// What the reader must know of them.
     pub notes: Vec<String>,
 }
 
 impl Drivers {
-    /// A process mapped a file at `mapped_ns`; `before` if that was before the recording began.
-    pub fn mapped(&mut self, kernel: &mut Kernel, id: FileId, file: &MappedFile, pid: u32, mapped_ns: Option<u64>) {
-        if !self.seen.insert(id) {
+    /// A process mapped a file that was not seen before, at `mapped_ns`; `None` if that was before the
+    /// recording began.
+    pub fn mapped(
+        &mut self,
+        kernel: &mut Kernel,
+        path: &str,
+        file: &File,
+        pid: u32,
+        mapped_ns: Option<u64>,
+    ) {
+        if !is_driver(path, file) {
             return;
         }
-        let (Some(handle), Some(path)) = (file.file(), file.handle_path()) else { return };
-        if !is_driver(&file.path, handle) {
-            return;
-        }
-        let sites = probe_sites(handle);
+        let sites = probe_sites(file);
+        let handle = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let mut failed = None;
         for site in &sites {
-            if let Err(error) = kernel.attach_call(&path, site.file_offset, site.function) {
+            if let Err(error) = kernel.attach_call(&handle, site.file_offset, site.function) {
                 failed.get_or_insert(error);
             }
         }
         if let Some(error) = failed {
-            self.notes.push(format!("CUDA driver {}: not every call is counted: {error}", file.path));
+            self.notes.push(format!(
+                "CUDA driver {}: not every call is counted: {error}",
+                path
+            ));
         } else if sites.is_empty() {
-            self.notes.push(format!("CUDA driver {}: it exports no function that is known", file.path));
+            self.notes.push(format!(
+                "CUDA driver {}: it exports no function that is known",
+                path
+            ));
         } else if let Some(mapped_ns) = mapped_ns {
             let late_ms = monotonic_ns().saturating_sub(mapped_ns) as f64 / 1e6;
             self.notes.push(format!(
                 "CUDA driver {}: {} functions counted from {late_ms:.1} ms after process {pid} mapped it",
-                file.path,
+                path,
                 sites.len()
             ));
         }
@@ -57,7 +68,9 @@ pub(super) fn add_calls(
     let mut calls = calls.to_vec();
     calls.sort_by_key(|(key, _)| (key.function, key.tgid, key.tid));
     for (key, stats) in calls {
-        let Some(function) = CATALOGUE.get(key.function as usize) else { continue };
+        let Some(function) = CATALOGUE.get(key.function as usize) else {
+            continue;
+        };
         let thread = thread(profile, &key);
         let row = CallStat {
             thread: Some(thread),
@@ -68,7 +81,13 @@ pub(super) fn add_calls(
             errors: stats.errors,
             total_ns: stats.total_ns,
             max_ns: stats.max_ns,
-            latency: LatencyHistogram { counts: stats.latency.iter().map(|count| u64::from(*count)).collect() },
+            latency: LatencyHistogram {
+                counts: stats
+                    .latency
+                    .iter()
+                    .map(|count| u64::from(*count))
+                    .collect(),
+            },
         };
         profile.calls.push(row);
     }
@@ -77,11 +96,26 @@ pub(super) fn add_calls(
 /// Books what the kernel side could not count or time.
 pub(super) fn book_limits(profile: &mut Profile, counters: &Counters) {
     for (counter, name) in [
-        (Counter::CallTableFull, "driver calls not counted: call table full"),
-        (Counter::CallsNotTimed, "driver calls not timed: too many open"),
-        (Counter::ReturnsMissed, "driver calls whose return was not seen"),
-        (Counter::TargetsFull, "child processes not watched: table full"),
-        (Counter::ExitRingFull, "thread ends not recorded: ring buffer full"),
+        (
+            Counter::CallTableFull,
+            "driver calls not counted: call table full",
+        ),
+        (
+            Counter::CallsNotTimed,
+            "driver calls not timed: too many open",
+        ),
+        (
+            Counter::ReturnsMissed,
+            "driver calls whose return was not seen",
+        ),
+        (
+            Counter::TargetsFull,
+            "child processes not watched: table full",
+        ),
+        (
+            Counter::ExitRingFull,
+            "thread ends not recorded: ring buffer full",
+        ),
     ] {
         let count = counters.get(counter);
         if count > 0 {

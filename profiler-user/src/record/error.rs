@@ -54,6 +54,12 @@ pub enum RecordError {
 }
 
 fn missing(rights: &[Right]) -> String {
-    let list: Vec<String> = rights.iter().map(|right| format!("{} (to {})", right.name, right.purpose)).collect();
-    format!("missing {}: run it as root, as in `sudo wholestack record ...`", list.join(", "))
+    let list: Vec<String> = rights
+        .iter()
+        .map(|right| format!("{} (to {})", right.name, right.purpose))
+        .collect();
+    format!(
+        "missing {}: run it as root, as in `sudo wholestack record ...`",
+        list.join(", ")
+    )
 }

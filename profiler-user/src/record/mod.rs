@@ -11,6 +11,7 @@ mod naming;
 mod pipeline;
 mod pythons;
 mod run;
+mod scout;
 mod tasks;
 mod worker;
 
@@ -18,6 +19,7 @@ pub use command::{Invoker, invoker};
 pub use error::RecordError;
 pub use run::{Ended, Progress, Recorded, record};
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -30,6 +32,17 @@ pub enum Scope {
     Pids(Vec<u32>),
     /// A command started for the recording, which ends with it.
     Command(Vec<OsString>),
+}
+
+impl Scope {
+    /// The processes watched from the start; `None` for all there are.
+    fn targets(&self) -> Option<HashSet<u32>> {
+        match self {
+            Self::Machine => None,
+            Self::Pids(pids) => Some(pids.iter().copied().collect()),
+            Self::Command(_) => Some(HashSet::new()),
+        }
+    }
 }
 
 /// Settings of one recording.

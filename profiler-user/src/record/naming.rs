@@ -1,6 +1,6 @@
 //! Frames of one sample, named for the profile.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use profiler_ebpf::wire::{NativeFrame, PythonFrame};
 
@@ -12,8 +12,16 @@ use crate::stack::{Names, NativeName, PythonName};
 use crate::symbols::{KernelSymbols, NativeSymbols};
 
 /// Functions that threads and programs begin with.
-const ROOTS: [&str; 8] =
-    ["_start", "start_thread", "clone", "__clone", "clone3", "__clone3", "_dl_start_user", "thread_start"];
+const ROOTS: [&str; 8] = [
+    "_start",
+    "start_thread",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+    "_dl_start_user",
+    "thread_start",
+];
 
 /// Every source of names, kept for the whole recording.
 #[derive(Default)]
@@ -22,7 +30,7 @@ pub(super) struct NameSources {
     pub kernel: KernelSymbols,
     pub code: CodeCache,
     /// Files that hold a Python runtime.
-    pub interpreters: HashMap<FileId, ()>,
+    pub interpreters: HashSet<FileId>,
 }
 
 /// Names the frames of one sample.
@@ -42,14 +50,24 @@ impl SampleNames<'_> {
 
     fn unnamed(&mut self, kind: FrameKind, module: &str, offset: u64) -> FrameId {
         let module = self.intern(module);
-        self.profile.intern_frame(Frame { kind, module, offset, ..Frame::marker(StringId::default()) })
+        self.profile.intern_frame(Frame {
+            kind,
+            module,
+            offset,
+            ..Frame::marker(StringId::default())
+        })
     }
 
     /// A native frame that is in no known file.
     fn nowhere(&mut self, module: &str, pc: u64, leaf: bool) -> NativeName<Vec<FrameId>> {
         let frame = self.unnamed(FrameKind::Native, module, pc);
         // Without the file there is no telling whether a call comes before: only the leaf is certain.
-        NativeName { frame: vec![frame], evaluator: false, root: false, plausible: leaf }
+        NativeName {
+            frame: vec![frame],
+            evaluator: false,
+            root: false,
+            plausible: leaf,
+        }
     }
 }
 
@@ -62,7 +80,10 @@ impl Names for SampleNames<'_> {
         match name {
             Some(name) => {
                 let function = self.intern(&name);
-                self.profile.intern_frame(Frame { kind: FrameKind::Kernel, ..Frame::marker(function) })
+                self.profile.intern_frame(Frame {
+                    kind: FrameKind::Kernel,
+                    ..Frame::marker(function)
+                })
             }
             None => self.unnamed(FrameKind::Kernel, "", address),
         }
@@ -71,25 +92,36 @@ impl Names for SampleNames<'_> {
     fn native(&mut self, frame: &NativeFrame, leaf: bool) -> NativeName<Vec<FrameId>> {
         // A return address lies behind its call, perhaps in the next function: look inside the call.
         let pc = if leaf { frame.pc } else { frame.pc - 1 };
-        let Some(process) = self.process else { return self.nowhere("[exited]", frame.pc, leaf) };
+        let Some(process) = self.process else {
+            return self.nowhere("[exited]", frame.pc, leaf);
+        };
         let Some(mapping) = process.space.find(pc).copied() else {
             return self.nowhere("[unmapped]", frame.pc, leaf);
         };
-        let Some(id) = mapping.file else { return self.nowhere("[anon]", frame.pc, leaf) };
+        let Some(id) = mapping.file else {
+            return self.nowhere("[anon]", frame.pc, leaf);
+        };
         let file = self.files.get(id);
         let offset = mapping.file_offset_of(pc);
         let place = self.sources.native.place(id, file, offset);
-        let outermost = place.functions.last().map_or("", |function| function.function.as_str());
+        let outermost = place
+            .functions
+            .last()
+            .map_or("", |function| function.function.as_str());
         let name = NativeName {
             frame: Vec::new(),
-            evaluator: outermost == EVALUATOR && self.sources.interpreters.contains_key(&id),
+            evaluator: outermost == EVALUATOR && self.sources.interpreters.contains(&id),
             root: ROOTS.contains(&outermost),
             plausible: leaf || place.is_call,
         };
         let module = self.intern(&file.path);
         if place.functions.is_empty() {
-            let frame = self.unnamed(FrameKind::Native, &file.path, offset);
-            return NativeName { frame: vec![frame], ..name };
+            let start = place.unnamed_start.unwrap_or(offset);
+            let frame = self.unnamed(FrameKind::Native, &file.path, start);
+            return NativeName {
+                frame: vec![frame],
+                ..name
+            };
         }
         let frames = place.functions.iter().map(|function| {
             let frame = Frame {
@@ -102,12 +134,18 @@ impl Names for SampleNames<'_> {
             };
             self.profile.intern_frame(frame)
         });
-        NativeName { frame: frames.collect(), ..name }
+        NativeName {
+            frame: frames.collect(),
+            ..name
+        }
     }
 
     fn python(&mut self, frame: &PythonFrame) -> PythonName<FrameId> {
         let Some(place) = self.sources.code.place(self.pid, frame) else {
-            return PythonName { frame: self.unnamed(FrameKind::Python, "[python]", frame.code), known: false };
+            return PythonName {
+                frame: self.unnamed(FrameKind::Python, "[python]", frame.code),
+                known: false,
+            };
         };
         let frame = Frame {
             kind: FrameKind::Python,
@@ -117,13 +155,21 @@ impl Names for SampleNames<'_> {
             first_line: place.first_line,
             ..Frame::marker(StringId::default())
         };
-        PythonName { frame: self.profile.intern_frame(frame), known: true }
+        PythonName {
+            frame: self.profile.intern_frame(frame),
+            known: true,
+        }
     }
 
     fn call(&mut self, function: u32) -> FrameId {
-        let name = CATALOGUE.get(function as usize).map_or("[unknown driver call]", |function| function.name);
+        let name = CATALOGUE
+            .get(function as usize)
+            .map_or("[unknown driver call]", |function| function.name);
         let function = self.intern(name);
-        self.profile.intern_frame(Frame { kind: FrameKind::Cuda, ..Frame::marker(function) })
+        self.profile.intern_frame(Frame {
+            kind: FrameKind::Cuda,
+            ..Frame::marker(function)
+        })
     }
 
     fn marker(&mut self, text: &'static str) -> FrameId {

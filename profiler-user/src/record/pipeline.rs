@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use profiler_ebpf::wire::{Counter, ThreadExit};
 
-use super::cuda::{Drivers, add_calls, book_limits, note_failure};
+use super::cuda::{add_calls, book_limits, note_failure};
 use super::naming::{NameSources, SampleNames};
-use super::pythons::Pythons;
+use super::scout::Scouted;
 use super::tasks::Tasks;
 use super::{RecordError, Scope};
 use crate::kernel::ring::{RawEvent, RawSample};
@@ -15,7 +16,7 @@ use crate::kernel::sideband::SidebandEvent;
 use crate::kernel::{Kernel, monotonic_ns};
 use crate::process::{ElfLoad, FileId, Mapping, ProcessTable, TargetMemory, thread_ids};
 use crate::profile::{Loss, Profile, Sample, ThreadId};
-use crate::python::{PythonBuild, detect, thread_name};
+use crate::python::{PythonBuild, detect, info_for, thread_name};
 use crate::recording::Writer;
 use crate::stack::merge;
 
@@ -29,35 +30,32 @@ pub(super) struct Batch {
 
 /// Everything a recording knows, owned by one thread.
 pub(super) struct Pipeline<W: Write> {
-    kernel: Kernel,
+    kernel: Arc<Mutex<Kernel>>,
     profile: Profile,
     writer: Option<Writer<W>>,
     processes: ProcessTable,
     sources: NameSources,
     tasks: Tasks,
-    pythons: Pythons,
-    drivers: Drivers,
+    /// Where each process that runs a Python which is understood keeps its state.
+    runtimes: HashMap<u32, u64>,
     /// Files looked at for a Python runtime.
     python_files: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
     /// Processes watched; `None` for the whole machine.
     targets: Option<HashSet<u32>>,
     start_ns: u64,
+    /// CPU time of this process when recording began.
+    own_before_ns: u64,
     sideband_lost: u64,
 }
 
 impl<W: Write> Pipeline<W> {
     /// Looks at what runs now, tells the kernel side about it, and starts recording.
     pub fn start(
-        kernel: Kernel,
+        kernel: Arc<Mutex<Kernel>>,
         profile: Profile,
         writer: Option<Writer<W>>,
         scope: &Scope,
     ) -> Result<Self, RecordError> {
-        let targets = match scope {
-            Scope::Machine => None,
-            Scope::Pids(pids) => Some(pids.iter().copied().collect()),
-            Scope::Command(_) => Some(HashSet::new()),
-        };
         let mut pipeline = Self {
             kernel,
             profile,
@@ -65,17 +63,18 @@ impl<W: Write> Pipeline<W> {
             processes: ProcessTable::new(),
             sources: NameSources::default(),
             tasks: Tasks::default(),
-            pythons: Pythons::default(),
-            drivers: Drivers::default(),
+            runtimes: HashMap::new(),
             python_files: HashMap::new(),
-            targets,
+            targets: scope.targets(),
             start_ns: 0,
+            own_before_ns: 0,
             sideband_lost: 0,
         };
         pipeline.watch_targets(scope)?;
         pipeline.scan();
         pipeline.start_ns = monotonic_ns();
-        pipeline.kernel.set_active(true)?;
+        pipeline.own_before_ns = own_cpu_ns();
+        pipeline.kernel().set_active(true)?;
         Ok(pipeline)
     }
 
@@ -85,19 +84,28 @@ impl<W: Write> Pipeline<W> {
     }
 
     fn watch_targets(&mut self, scope: &Scope) -> Result<(), RecordError> {
+        let mut kernel = self.kernel();
         for pid in self.targets.iter().flatten() {
-            self.kernel.watch(*pid)?;
+            kernel.watch(*pid)?;
         }
         if matches!(scope, Scope::Command(_)) {
-            self.kernel.watch_children(std::process::id())?;
+            kernel.watch_children(std::process::id())?;
         }
         Ok(())
     }
 
+    fn kernel(&self) -> MutexGuard<'_, Kernel> {
+        // A thread that panicked while it held the lock left at most a table entry undone.
+        self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn scan(&mut self) {
-        let pids: Option<Vec<u32>> = self.targets.as_ref().map(|pids| pids.iter().copied().collect());
+        let pids: Option<Vec<u32>> = self
+            .targets
+            .as_ref()
+            .map(|pids| pids.iter().copied().collect());
         let mapped = self.processes.scan(monotonic_ns(), pids.as_deref());
-        self.on_mappings(&mapped, None);
+        self.on_mappings(&mapped);
         for pid in self.processes.pids() {
             self.tasks.note_runtimes(pid);
         }
@@ -108,7 +116,8 @@ impl<W: Write> Pipeline<W> {
         batch.events.sort_by_key(RawEvent::time_ns);
         let mut sideband = batch.sideband.into_iter().peekable();
         for event in batch.events {
-            while let Some(record) = sideband.next_if(|record| record.time_ns() <= event.time_ns()) {
+            while let Some(record) = sideband.next_if(|record| record.time_ns() <= event.time_ns())
+            {
                 self.on_sideband(record);
             }
             match event {
@@ -129,7 +138,7 @@ impl<W: Write> Pipeline<W> {
         }
         for pid in self.processes.sweep(monotonic_ns()) {
             self.forget(pid);
-            self.kernel.unwatch(pid);
+            self.kernel().unwatch(pid);
             if let Some(targets) = &mut self.targets {
                 targets.remove(&pid);
             }
@@ -139,30 +148,38 @@ impl<W: Write> Pipeline<W> {
 
     /// Stops recording in the kernel: no sample is taken from here on.
     pub fn stop(&mut self) -> Result<(), RecordError> {
-        self.kernel.set_active(false)?;
+        self.kernel().set_active(false)?;
         self.profile.session.duration_ns = monotonic_ns().saturating_sub(self.start_ns);
-        self.kernel.detach_sampling()?;
+        self.kernel().detach_sampling()?;
         Ok(())
     }
 
     /// Closes the books after the last batch.
-    pub fn finish(mut self) -> Result<(Profile, Option<W>), RecordError> {
+    pub fn finish(mut self, scouted: Scouted) -> Result<(Profile, Option<W>), RecordError> {
         self.read_counters();
         self.book_live_threads();
         self.book_calls();
-        self.book_notes();
+        self.book_notes(scouted);
         self.profile.session.closed = true;
-        let out = self.writer.map(|writer| writer.finish(&self.profile)).transpose()?;
+        let out = self
+            .writer
+            .map(|writer| writer.finish(&self.profile))
+            .transpose()?;
         Ok((self.profile, out))
     }
 
     /// Whether none of the watched processes is left.
     pub fn targets_gone(&self) -> bool {
-        self.targets.as_ref().is_some_and(|pids| !pids.is_empty() && pids.iter().all(|pid| self.has_ended(*pid)))
+        self.targets
+            .as_ref()
+            .is_some_and(|pids| !pids.is_empty() && pids.iter().all(|pid| self.has_ended(*pid)))
     }
 
     fn has_ended(&self, pid: u32) -> bool {
-        self.processes.get(pid).is_none_or(|state| state.ended_ns.is_some()) && !crate::process::exists(pid)
+        self.processes
+            .get(pid)
+            .is_none_or(|state| state.ended_ns.is_some())
+            && !crate::process::exists(pid)
     }
 
     fn in_scope(&self, pid: u32) -> bool {
@@ -171,13 +188,20 @@ impl<W: Write> Pipeline<W> {
 
     fn on_sideband(&mut self, record: SidebandEvent) {
         match record {
-            SidebandEvent::Mapping { pid, time_ns, mapping } if self.in_scope(pid) => {
+            SidebandEvent::Mapping { pid, mapping, .. } if self.in_scope(pid) => {
                 if let Some(mapping) = self.processes.map(pid, &mapping) {
-                    self.on_mappings(&[(pid, mapping)], Some(time_ns));
+                    self.on_mappings(&[(pid, mapping)]);
                 }
             }
-            SidebandEvent::Fork { pid, tid, parent, .. } if pid == tid => self.on_fork(parent, pid),
-            SidebandEvent::Name { pid, name, exec: true, .. } if self.in_scope(pid) => {
+            SidebandEvent::Fork {
+                pid, tid, parent, ..
+            } if pid == tid => self.on_fork(parent, pid),
+            SidebandEvent::Name {
+                pid,
+                name,
+                exec: true,
+                ..
+            } if self.in_scope(pid) => {
                 self.processes.exec(pid, &String::from_utf8_lossy(&name));
                 self.forget(pid);
             }
@@ -206,26 +230,33 @@ impl<W: Write> Pipeline<W> {
         }
         self.forget(pid);
         self.processes.fork(parent, pid);
-        self.pythons.fork(&mut self.kernel, parent, pid);
+        if let Some(runtime) = self.runtimes.get(&parent).copied() {
+            self.runtimes.insert(pid, runtime);
+        }
         self.sources.code.fork(parent, pid);
     }
 
     /// A process ended, or became another program.
     fn forget(&mut self, pid: u32) {
-        self.pythons.forget(&mut self.kernel, pid);
+        self.runtimes.remove(&pid);
         self.sources.code.forget(pid);
     }
 
-    fn on_mappings(&mut self, mapped: &[(u32, Mapping)], mapped_ns: Option<u64>) {
+    fn on_mappings(&mut self, mapped: &[(u32, Mapping)]) {
         for (pid, mapping) in mapped {
             let Some(id) = mapping.file else { continue };
             let file = self.processes.files.get(id);
-            self.drivers.mapped(&mut self.kernel, id, file, *pid, mapped_ns);
-            let python = self.python_files.entry(id).or_insert_with(|| file.file().and_then(detect));
-            let Some((build, load)) = python else { continue };
-            self.sources.interpreters.insert(id, ());
-            if let Some(bias) = load.bias(mapping.start, mapping.file_offset) {
-                self.pythons.found(&mut self.kernel, *pid, build, bias);
+            let python = self
+                .python_files
+                .entry(id)
+                .or_insert_with(|| file.file().and_then(detect));
+            let Some((build, load)) = python else {
+                continue;
+            };
+            self.sources.interpreters.insert(id);
+            let bias = load.bias(mapping.start, mapping.file_offset);
+            if let Some(info) = bias.and_then(|bias| info_for(build, bias)) {
+                self.runtimes.insert(*pid, info.runtime);
             }
         }
     }
@@ -238,23 +269,27 @@ impl<W: Write> Pipeline<W> {
         if let Some(leaf) = raw.native.first() {
             mapped.extend(self.processes.refresh(pid, leaf.pc, header.time_ns));
         }
-        self.on_mappings(&mapped, None);
+        self.on_mappings(&mapped);
         let thread = self.thread(pid, tid, &comm);
         self.name_thread(thread, pid, tid, &comm, !raw.python.is_empty());
 
-        let runtime = self.pythons.runtime(pid);
+        let runs_python = self.runtimes.contains_key(&pid);
         let mut names = SampleNames {
             profile: &mut self.profile,
             sources: &mut self.sources,
             files: &self.processes.files,
             process: self.processes.get(pid),
             pid,
-            runs_python: runtime.is_some(),
+            runs_python,
         };
         let merged = merge(raw, &mut names);
         let profile = &mut self.profile;
         profile.accounting.frames += merged.frames.len() as u64;
-        let unnamed = merged.frames.iter().filter(|frame| !profile.frame(**frame).is_named()).count();
+        let unnamed = merged
+            .frames
+            .iter()
+            .filter(|frame| !profile.frame(**frame).is_named())
+            .count();
         profile.accounting.unnamed_frames += unnamed as u64;
         let sample = Sample {
             time_ns: header.time_ns.saturating_sub(self.start_ns),
@@ -271,13 +306,17 @@ impl<W: Write> Pipeline<W> {
     }
 
     fn thread(&mut self, pid: u32, tid: u32, comm: &str) -> ThreadId {
-        let process = self.tasks.process(&mut self.profile, &mut self.processes, pid, comm);
+        let process = self
+            .tasks
+            .process(&mut self.profile, &mut self.processes, pid, comm);
         self.tasks.thread(&mut self.profile, process, tid, comm)
     }
 
     fn name_thread(&mut self, thread: ThreadId, pid: u32, tid: u32, comm: &str, has_python: bool) {
         let python = if has_python && self.tasks.wants_python_name(thread) {
-            self.pythons.runtime(pid).and_then(|at| thread_name(TargetMemory::new(pid), at, tid))
+            self.runtimes
+                .get(&pid)
+                .and_then(|at| thread_name(TargetMemory::new(pid), *at, tid))
         } else {
             None
         };
@@ -293,7 +332,8 @@ impl<W: Write> Pipeline<W> {
     fn on_thread_exit(&mut self, exit: &ThreadExit) {
         self.processes.get_or_read(exit.tgid, exit.time_ns);
         let thread = self.thread(exit.tgid, exit.tid, &comm_text(&exit.comm));
-        self.tasks.book_runtime(&mut self.profile, exit.tgid, thread, exit.runtime_ns);
+        self.tasks
+            .book_runtime(&mut self.profile, exit.tgid, thread, exit.runtime_ns);
     }
 
     /// Threads that are still there: their CPU time, also of those that were never sampled.
@@ -303,13 +343,16 @@ impl<W: Write> Pipeline<W> {
                 continue;
             }
             for tid in thread_ids(pid) {
-                let Some(used_ns) = self.tasks.runtime_since_start_ns(pid, tid) else { continue };
+                let Some(used_ns) = self.tasks.runtime_since_start_ns(pid, tid) else {
+                    continue;
+                };
                 let id = self.processes.get(pid).and_then(|state| state.id);
                 let known = id.and_then(|id| self.tasks.known_thread(id, tid));
                 if known.is_none() && used_ns == 0 {
                     continue;
                 }
-                let comm = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+                let comm = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"))
+                    .unwrap_or_default();
                 let thread = self.thread(pid, tid, comm.trim_end_matches('\n'));
                 self.profile.threads[thread.0 as usize].cpu_ns = Some(used_ns);
             }
@@ -317,11 +360,15 @@ impl<W: Write> Pipeline<W> {
     }
 
     fn read_counters(&mut self) {
-        match self.kernel.counters() {
+        let counters = self.kernel().counters();
+        match counters {
             Ok(counters) => {
                 let books = &mut self.profile.accounting;
                 books.taken = counters.get(Counter::Taken);
-                for (reason, counter) in [(Loss::RingFull, Counter::RingFull), (Loss::Nested, Counter::Nested)] {
+                for (reason, counter) in [
+                    (Loss::RingFull, Counter::RingFull),
+                    (Loss::Nested, Counter::Nested),
+                ] {
                     books.lost.remove(&reason);
                     books.lose(reason, counters.get(counter));
                 }
@@ -329,9 +376,7 @@ impl<W: Write> Pipeline<W> {
             }
             Err(error) => note_failure(&mut self.profile, "losses are not known", &error),
         }
-        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        self.profile.accounting.own_cpu_ns = u64::try_from(own.tv_sec).unwrap_or(0) * 1_000_000_000
-            + u64::try_from(own.tv_nsec).unwrap_or(0);
+        self.profile.accounting.own_cpu_ns = own_cpu_ns().saturating_sub(self.own_before_ns);
         self.book_own_limits();
     }
 
@@ -342,21 +387,29 @@ impl<W: Write> Pipeline<W> {
             ("mapped files not opened", self.processes.files.not_opened),
             ("mappings not kept", self.processes.mappings_over_limit),
             ("processes forgotten early", self.processes.forgotten),
-            ("Python processes not watched", self.pythons.over_limit),
-            ("Python frames whose code could not be read", self.sources.code.unreadable),
+            (
+                "Python frames whose code could not be read",
+                self.sources.code.unreadable,
+            ),
         ] {
             if count > 0 {
-                self.profile.accounting.limits.insert(name.to_owned(), count);
+                self.profile
+                    .accounting
+                    .limits
+                    .insert(name.to_owned(), count);
             }
         }
     }
 
     fn book_calls(&mut self) {
-        match self.kernel.calls() {
+        let calls = self.kernel().calls();
+        match calls {
             Ok(calls) => {
                 let mut profile = std::mem::take(&mut self.profile);
                 add_calls(&mut profile, &calls, |profile, key| {
-                    let process = self.tasks.process(profile, &mut self.processes, key.tgid, "[exited]");
+                    let process =
+                        self.tasks
+                            .process(profile, &mut self.processes, key.tgid, "[exited]");
                     self.tasks.thread(profile, process, key.tid, "[exited]")
                 });
                 self.profile = profile;
@@ -365,7 +418,18 @@ impl<W: Write> Pipeline<W> {
         }
     }
 
-    fn book_notes(&mut self) {
+    fn book_notes(&mut self, scouted: Scouted) {
+        for (name, count) in [
+            ("Python processes not watched", scouted.pythons_over_limit),
+            ("process records seen late", scouted.records_missed),
+        ] {
+            if count > 0 {
+                self.profile
+                    .accounting
+                    .limits
+                    .insert(name.to_owned(), count);
+            }
+        }
         let books = &self.profile.accounting;
         if !books.balanced() {
             let (taken, kept, lost) = (books.taken, books.kept(), books.lost_total());
@@ -373,12 +437,19 @@ impl<W: Write> Pipeline<W> {
                 "the books do not balance: {taken} samples taken, {kept} kept, {lost} lost; please report this"
             ));
         }
-        self.profile.notes.append(&mut self.drivers.notes);
-        self.profile.notes.extend(self.pythons.notes());
+        self.profile.notes.extend(scouted.notes);
         if let Some(failure) = &self.sources.kernel.failure {
-            self.profile.notes.push(format!("kernel functions have no names: {failure}"));
+            self.profile
+                .notes
+                .push(format!("kernel functions have no names: {failure}"));
         }
     }
+}
+
+/// CPU time of this process, all threads.
+fn own_cpu_ns() -> u64 {
+    let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(own.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(own.tv_nsec).unwrap_or(0)
 }
 
 /// A kernel thread name as text.

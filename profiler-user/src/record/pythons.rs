@@ -21,7 +21,9 @@ impl Pythons {
     /// A process mapped a Python.
     pub fn found(&mut self, kernel: &mut Kernel, pid: u32, build: &PythonBuild, bias: u64) {
         let Some(info) = info_for(build, bias) else {
-            let version = build.version.map_or_else(|| "before 3.11".to_owned(), |version| version.to_string());
+            let version = build
+                .version
+                .map_or_else(|| "before 3.11".to_owned(), |version| version.to_string());
             *self.not_understood.entry(version).or_insert(0) += 1;
             return;
         };
@@ -53,11 +55,6 @@ impl Pythons {
         if self.understood.remove(&pid).is_some() {
             kernel.forget_python(pid);
         }
-    }
-
-    /// Where a process keeps its interpreter's state, if it runs a Python that is understood.
-    pub fn runtime(&self, pid: u32) -> Option<u64> {
-        Some(self.understood.get(&pid)?.runtime)
     }
 
     /// One line for each version that is not understood.

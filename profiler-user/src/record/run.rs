@@ -2,16 +2,16 @@
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::io::unix::AsyncFd;
 use tokio::process::Child;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::pipeline::Batch;
-use super::worker::{Task, Worker};
+use super::worker::Worker;
 use super::{RecordError, RecordSettings, Scope, command};
 use crate::kernel::sideband::Sideband;
 use crate::kernel::{
@@ -37,6 +37,8 @@ pub enum Ended {
     Command(Option<i32>),
     /// No watched process was left.
     TargetsGone,
+    /// It could not go on; the recording's own error says why.
+    Failed,
 }
 
 /// Figures for people who wait.
@@ -60,6 +62,9 @@ pub struct Recorded<W> {
     pub out: Option<W>,
     /// Why it ended.
     pub ended: Ended,
+    /// The kernel side. Taking its probes off can take seconds, a tenth for each: drop it when the results
+    /// have been shown.
+    pub kernel: Arc<Mutex<Kernel>>,
 }
 
 /// Makes a recording. `writer` turns the session into the file's writer, if there is a file; `started` is
@@ -79,7 +84,11 @@ pub async fn record<W: Write + Send + 'static>(
         object: settings.debug_object.as_deref().unwrap_or(kernel_object()),
     })?;
     #[cfg(feature = "bpf-log")]
-    let _log = settings.debug_object.is_some().then(|| kernel.attach_log()).transpose()?;
+    let _log = settings
+        .debug_object
+        .is_some()
+        .then(|| kernel.attach_log())
+        .transpose()?;
     let sideband = Sideband::open(&cpus)?;
     let clock = kernel.attach_sampling(&cpus, settings.frequency_hz)?;
     let session = Session {
@@ -90,8 +99,12 @@ pub async fn record<W: Write + Send + 'static>(
         ..describe_host()
     };
     let writer = writer(&session)?;
-    let profile = Profile { session, ..Profile::default() };
-    let worker = Worker::start(kernel, profile, writer, scope.clone()).await?;
+    let profile = Profile {
+        session,
+        ..Profile::default()
+    };
+    let kernel = Arc::new(Mutex::new(kernel));
+    let worker = Worker::start(Arc::clone(&kernel), profile, writer, scope.clone()).await?;
     let begun = Instant::now();
     let mut rings = Rings::new(ring, sideband)?;
     let mut child = match &scope {
@@ -103,7 +116,9 @@ pub async fn record<W: Write + Send + 'static>(
     let mut tick = every(DRAIN_EVERY);
     let mut ticks = 0u32;
     let ended = loop {
-        let left = settings.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
+        let left = settings
+            .duration
+            .map(|duration| duration.saturating_sub(begun.elapsed()));
         tokio::select! {
             () = signals.any() => break Ended::Signal,
             code = exit_of(child.as_mut()) => break Ended::Command(code),
@@ -122,18 +137,22 @@ pub async fn record<W: Write + Send + 'static>(
                 }
             }
         }
-        rings.pass_on(&worker, false).await?;
+        if !rings.pass_on(&worker, false).await {
+            break Ended::Failed;
+        }
         if matches!(scope, Scope::Pids(_)) && worker.shared.targets_gone.load(Ordering::Relaxed) {
             break Ended::TargetsGone;
         }
     };
-    let (done, is_done) = oneshot::channel();
-    send(&worker, Task::Stop(done)).await?;
-    // A worker that failed is found out when it is joined.
-    let _ = is_done.await;
-    rings.pass_on(&worker, true).await?;
-    let (profile, out) = worker.finish()?;
-    Ok(Recorded { profile, out, ended })
+    worker.stop().await;
+    rings.pass_on(&worker, true).await;
+    let (profile, out) = worker.finish().await?;
+    Ok(Recorded {
+        profile,
+        out,
+        ended,
+        kernel,
+    })
 }
 
 /// Refuses what cannot be done, before anything is loaded. Returns the scope with children of pids
@@ -145,13 +164,20 @@ fn check(settings: &RecordSettings) -> Result<(Scope, String), RecordError> {
     }
     let limit = max_frequency_hz().unwrap_or(u32::MAX);
     if settings.frequency_hz == 0 || settings.frequency_hz > limit {
-        return Err(RecordError::Frequency { asked: settings.frequency_hz, limit });
+        return Err(RecordError::Frequency {
+            asked: settings.frequency_hz,
+            limit,
+        });
     }
     match &settings.scope {
         Scope::Machine => Ok((Scope::Machine, "whole machine".to_owned())),
         Scope::Command(line) => {
+            command::find(line)?;
             let words: Vec<_> = line.iter().map(|word| word.to_string_lossy()).collect();
-            Ok((settings.scope.clone(), format!("command: {}", words.join(" "))))
+            Ok((
+                settings.scope.clone(),
+                format!("command: {}", words.join(" ")),
+            ))
         }
         Scope::Pids(pids) => {
             if let Some(missing) = pids.iter().find(|pid| !exists(**pid)) {
@@ -162,14 +188,19 @@ fn check(settings: &RecordSettings) -> Result<(Scope, String), RecordError> {
             family.dedup();
             let list: Vec<String> = pids.iter().map(u32::to_string).collect();
             let noun = if pids.len() == 1 { "pid" } else { "pids" };
-            Ok((Scope::Pids(family), format!("{noun} {} and children", list.join(", "))))
+            Ok((
+                Scope::Pids(family),
+                format!("{noun} {} and children", list.join(", ")),
+            ))
         }
     }
 }
 
 fn describe_host() -> Session {
     let host = rustix::system::uname();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Session {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: host.nodename().to_string_lossy().into_owned(),
@@ -187,7 +218,10 @@ struct Rings {
 
 impl Rings {
     fn new(events: EventRing, sideband: Sideband) -> Result<Self, RecordError> {
-        let failed = |source| RecordError::System { what: "cannot wait for events", source };
+        let failed = |source| RecordError::System {
+            what: "cannot wait for events",
+            source,
+        };
         Ok(Self {
             events: events.watched().map_err(failed)?,
             sideband: sideband.watched().map_err(failed)?,
@@ -196,7 +230,10 @@ impl Rings {
 
     /// Waits until either has something.
     async fn ready(&mut self) -> Result<(), RecordError> {
-        let failed = |source| RecordError::System { what: "cannot wait for events", source };
+        let failed = |source| RecordError::System {
+            what: "cannot wait for events",
+            source,
+        };
         tokio::select! {
             guard = self.events.readable() => guard.map_err(failed)?.clear_ready(),
             guard = self.sideband.readable() => guard.map_err(failed)?.clear_ready(),
@@ -206,24 +243,22 @@ impl Rings {
 
     /// Passes on what waits: all of it if asked, else a batch or so. Samples are taken first: then every
     /// process record older than one of them is taken with it, or was before.
-    async fn pass_on<W>(&mut self, worker: &Worker<W>, all: bool) -> Result<(), RecordError> {
+    /// False if nobody takes it any more.
+    async fn pass_on<W: Write + Send + 'static>(&mut self, worker: &Worker<W>, all: bool) -> bool {
         loop {
             let mut batch = Batch::default();
             self.events.get_mut().drain(&mut batch.events, BATCH_EVENTS);
             self.sideband.get_mut().drain(&mut batch.sideband);
             let full = batch.events.len() == BATCH_EVENTS;
-            if !batch.events.is_empty() || !batch.sideband.is_empty() {
-                send(worker, Task::Batch(batch)).await?;
+            let empty = batch.events.is_empty() && batch.sideband.is_empty();
+            if !empty && !worker.handle(batch).await {
+                return false;
             }
             if !full || !all && worker.tasks.capacity() == 0 {
-                return Ok(());
+                return true;
             }
         }
     }
-}
-
-async fn send<W>(worker: &Worker<W>, task: Task) -> Result<(), RecordError> {
-    worker.tasks.send(task).await.map_err(|_| RecordError::Worker)
 }
 
 /// The signals that end a recording.
@@ -231,7 +266,12 @@ struct Signals([Signal; 3]);
 
 impl Signals {
     fn new() -> Result<Self, RecordError> {
-        let listen = |kind| signal(kind).map_err(|source| RecordError::System { what: "cannot listen for signals", source });
+        let listen = |kind| {
+            signal(kind).map_err(|source| RecordError::System {
+                what: "cannot listen for signals",
+                source,
+            })
+        };
         Ok(Self([
             listen(SignalKind::interrupt())?,
             listen(SignalKind::terminate())?,

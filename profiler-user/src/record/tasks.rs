@@ -29,7 +29,13 @@ impl Tasks {
     }
 
     /// The entry of a process, which must be in the table.
-    pub fn process(&mut self, profile: &mut Profile, table: &mut ProcessTable, pid: u32, comm: &str) -> ProcessId {
+    pub fn process(
+        &mut self,
+        profile: &mut Profile,
+        table: &mut ProcessTable,
+        pid: u32,
+        comm: &str,
+    ) -> ProcessId {
         let known = table.get(pid).and_then(|state| state.id);
         if let Some(id) = known {
             return id;
@@ -54,13 +60,24 @@ impl Tasks {
     }
 
     /// The entry of a thread.
-    pub fn thread(&mut self, profile: &mut Profile, process: ProcessId, tid: u32, comm: &str) -> ThreadId {
+    pub fn thread(
+        &mut self,
+        profile: &mut Profile,
+        process: ProcessId,
+        tid: u32,
+        comm: &str,
+    ) -> ThreadId {
         if let Some(known) = self.threads.get(&(process, tid)) {
             return *known;
         }
         let id = ThreadId(next(profile.threads.len()));
         let name = profile.strings.intern(comm);
-        profile.threads.push(Thread { process, tid, name, cpu_ns: None });
+        profile.threads.push(Thread {
+            process,
+            tid,
+            name,
+            cpu_ns: None,
+        });
         self.threads.insert((process, tid), id);
         id
     }
@@ -92,13 +109,21 @@ impl Tasks {
     /// Books a thread's CPU time, given what it used in its whole life.
     pub fn book_runtime(&self, profile: &mut Profile, pid: u32, thread: ThreadId, life_ns: u64) {
         let entry = &mut profile.threads[thread.0 as usize];
-        let before = self.runtime_before_ns.get(&(pid, entry.tid)).copied().unwrap_or(0);
+        let before = self
+            .runtime_before_ns
+            .get(&(pid, entry.tid))
+            .copied()
+            .unwrap_or(0);
         entry.cpu_ns = Some(life_ns.saturating_sub(before));
     }
 
     /// CPU time a live thread has used since the recording began.
     pub fn runtime_since_start_ns(&self, pid: u32, tid: u32) -> Option<u64> {
-        let before = self.runtime_before_ns.get(&(pid, tid)).copied().unwrap_or(0);
+        let before = self
+            .runtime_before_ns
+            .get(&(pid, tid))
+            .copied()
+            .unwrap_or(0);
         Some(thread_runtime_ns(pid, tid)?.saturating_sub(before))
     }
 }

@@ -1,13 +1,14 @@
 //! The thread that computes.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::pipeline::{Batch, Pipeline};
+use super::scout::{Scout, ScoutThread, Scouted};
 use super::{RecordError, Scope};
 use crate::kernel::Kernel;
 use crate::profile::Profile;
@@ -24,6 +25,8 @@ pub(super) enum Task {
     Batch(Batch),
     /// Take the sampling off, and say when that is done.
     Stop(oneshot::Sender<()>),
+    /// What the scout found, after the last batch.
+    Scouted(Scouted),
 }
 
 /// Figures for the progress line.
@@ -39,17 +42,21 @@ pub(super) struct Shared {
 pub(super) struct Worker<W> {
     pub tasks: mpsc::Sender<Task>,
     pub shared: Arc<Shared>,
+    scout: ScoutThread,
     thread: std::thread::JoinHandle<Result<(Profile, Option<W>), RecordError>>,
 }
 
 impl<W: Write + Send + 'static> Worker<W> {
     /// Starts the thread; returns when recording has begun in the kernel.
     pub async fn start(
-        kernel: Kernel,
+        kernel: Arc<Mutex<Kernel>>,
         profile: Profile,
         writer: Option<Writer<W>>,
         scope: Scope,
     ) -> Result<Self, RecordError> {
+        let mut scout = Scout::new(Arc::clone(&kernel), scope.targets());
+        scout.scan();
+        let scout = scout.start()?;
         let (tasks, inbox) = mpsc::channel(QUEUE);
         let (begun, has_begun) = oneshot::channel();
         let shared = Arc::new(Shared::default());
@@ -62,8 +69,16 @@ impl<W: Write + Send + 'static> Worker<W> {
                 let _ = begun.send(());
                 work(pipeline, inbox, &theirs)
             })
-            .map_err(|source| RecordError::System { what: "cannot start a thread", source })?;
-        let worker = Self { tasks, shared, thread };
+            .map_err(|source| RecordError::System {
+                what: "cannot start a thread",
+                source,
+            })?;
+        let worker = Self {
+            tasks,
+            shared,
+            scout,
+            thread,
+        };
         if has_begun.await.is_err() {
             // It ended before it began: its error says why.
             return Err(worker.join().err().unwrap_or(RecordError::Worker));
@@ -71,9 +86,33 @@ impl<W: Write + Send + 'static> Worker<W> {
         Ok(worker)
     }
 
-    /// Waits for the thread to handle everything it was given.
-    pub fn finish(self) -> Result<(Profile, Option<W>), RecordError> {
-        self.join()
+    /// Hands a batch over: what it says of processes to the scout at once, all of it to the queue. False if
+    /// the thread has ended, which [`Worker::finish`] then explains.
+    pub async fn handle(&self, batch: Batch) -> bool {
+        self.scout.show(&batch.sideband);
+        self.tasks.send(Task::Batch(batch)).await.is_ok()
+    }
+
+    /// Takes the sampling off; returns when that is done.
+    pub async fn stop(&self) {
+        let (done, is_done) = oneshot::channel();
+        if self.tasks.send(Task::Stop(done)).await.is_ok() {
+            // A thread that failed is found out when it is joined.
+            let _ = is_done.await;
+        }
+    }
+
+    /// Waits for both threads to handle everything they were given.
+    pub async fn finish(self) -> Result<(Profile, Option<W>), RecordError> {
+        let scouted = self.scout.finish();
+        let told = self.tasks.send(Task::Scouted(scouted)).await;
+        drop(self.tasks);
+        let result = self.thread.join().unwrap_or(Err(RecordError::Worker));
+        if told.is_err() && result.is_ok() {
+            Err(RecordError::Worker)
+        } else {
+            result
+        }
     }
 
     fn join(self) -> Result<(Profile, Option<W>), RecordError> {
@@ -88,6 +127,7 @@ fn work<W: Write>(
     shared: &Shared,
 ) -> Result<(Profile, Option<W>), RecordError> {
     let mut ticked = Instant::now();
+    let mut all_scouted = Scouted::default();
     while let Some(task) = inbox.blocking_recv() {
         match task {
             Task::Batch(batch) => pipeline.handle(batch)?,
@@ -95,6 +135,7 @@ fn work<W: Write>(
                 pipeline.stop()?;
                 let _ = done.send(());
             }
+            Task::Scouted(scouted) => all_scouted = scouted,
         }
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();
@@ -102,7 +143,7 @@ fn work<W: Write>(
         }
         share(&pipeline, shared);
     }
-    pipeline.finish()
+    pipeline.finish(all_scouted)
 }
 
 fn share<W: Write>(pipeline: &Pipeline<W>, shared: &Shared) {
@@ -110,5 +151,7 @@ fn share<W: Write>(pipeline: &Pipeline<W>, shared: &Shared) {
     shared.samples.store(books.kept(), Ordering::Relaxed);
     shared.lost.store(books.lost_total(), Ordering::Relaxed);
     shared.own_cpu_ns.store(books.own_cpu_ns, Ordering::Relaxed);
-    shared.targets_gone.store(pipeline.targets_gone(), Ordering::Relaxed);
+    shared
+        .targets_gone
+        .store(pipeline.targets_gone(), Ordering::Relaxed);
 }

@@ -82,13 +82,21 @@ pub fn merge<N: Names>(sample: &RawSample, names: &mut N) -> Merged<N::Frame> {
     if frames.is_empty() {
         frames.push(names.marker(NOTHING));
     }
-    Merged { frames, truncation: truncation(sample, native_whole, names.runs_python()), gil: gil(sample) }
+    Merged {
+        frames,
+        truncation: truncation(sample, native_whole, names.runs_python()),
+        gil: gil(sample),
+    }
 }
 
 /// Adds the user part. Returns whether the native walk reached the thread's root.
 fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::Frame>) -> bool {
     let mut python = sample.python.iter().peekable();
-    let mut call = sample.header.open_call.checked_sub(1).map(|id| (id, sample.header.open_call_sp));
+    let mut call = sample
+        .header
+        .open_call
+        .checked_sub(1)
+        .map(|id| (id, sample.header.open_call_sp));
     let mut whole = NativeEnd::from_id(sample.header.native_end) == Some(NativeEnd::Root);
     let mut ended_in_evaluator = false;
     let mut ended_at_root = false;
@@ -122,8 +130,15 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
 }
 
 /// Whether the next anchor among the Python frames lies in `[start, end)`.
-fn holds_anchor<'a>(start: u64, end: u64, python: &mut impl Iterator<Item = &'a PythonFrame>) -> bool {
-    python.map(|frame| frame.anchor).find(|anchor| *anchor != 0).is_some_and(|at| (start..end).contains(&at))
+fn holds_anchor<'a>(
+    start: u64,
+    end: u64,
+    python: &mut impl Iterator<Item = &'a PythonFrame>,
+) -> bool {
+    python
+        .map(|frame| frame.anchor)
+        .find(|anchor| *anchor != 0)
+        .is_some_and(|at| (start..end).contains(&at))
 }
 
 /// Adds the Python evaluations whose anchors lie in `[start, end)`.
@@ -199,7 +214,9 @@ fn truncation(sample: &RawSample, native_whole: bool, runs_python: bool) -> Opti
     match NativeEnd::from_id(header.native_end) {
         Some(NativeEnd::NoUserStack) => None,
         Some(NativeEnd::Root) if native_whole => None,
-        Some(NativeEnd::Root | NativeEnd::NoFramePointer) | None => Some(Truncation::NoFramePointers),
+        Some(NativeEnd::Root | NativeEnd::NoFramePointer) | None => {
+            Some(Truncation::NoFramePointers)
+        }
         Some(NativeEnd::Unreadable) => Some(Truncation::StackUnreadable),
         Some(NativeEnd::Depth) => Some(Truncation::NativeDepth),
         Some(NativeEnd::ThirtyTwoBit) => Some(Truncation::ThirtyTwoBit),

@@ -14,7 +14,8 @@ pub fn follows_call(before: &[u8]) -> bool {
     }
     // ff, mod-reg-r/m with reg = 2, perhaps SIB, perhaps a displacement.
     (2..=CALL_BYTES).any(|length| {
-        from_end(length).is_some_and(|code| code[0] == 0xff && indirect_call_length(&code[1..]) == Some(length))
+        from_end(length)
+            .is_some_and(|code| code[0] == 0xff && indirect_call_length(&code[1..]) == Some(length))
     })
 }
 
@@ -45,15 +46,15 @@ mod tests {
     #[test]
     fn knows_calls() {
         for code in [
-            &[0x90, 0x90, 0xe8, 1, 2, 3, 4][..],       // call rel32
+            &[0x90, 0x90, 0xe8, 1, 2, 3, 4][..],         // call rel32
             &[0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0], // call *%rax
             &[0x90, 0x90, 0x90, 0x90, 0x41, 0xff, 0xd4], // call *%r12
-            &[0x90, 0xff, 0x15, 1, 2, 3, 4],           // call *disp(%rip)
+            &[0x90, 0xff, 0x15, 1, 2, 3, 4],             // call *disp(%rip)
             &[0x90, 0x90, 0x90, 0x90, 0xff, 0x50, 0x18], // call *0x18(%rax)
-            &[0x90, 0x90, 0x90, 0xff, 0x54, 0x24, 8],  // call *8(%rsp)
-            &[0xff, 0x94, 0xc1, 1, 2, 3, 4],           // call *disp32(%rcx,%rax,8)
-            &[0x90, 0xff, 0x90, 1, 2, 3, 4],           // call *disp32(%rax)
-            &[0xff, 0x14, 0xc5, 1, 2, 3, 4],           // call *disp32(,%rax,8)
+            &[0x90, 0x90, 0x90, 0xff, 0x54, 0x24, 8],    // call *8(%rsp)
+            &[0xff, 0x94, 0xc1, 1, 2, 3, 4],             // call *disp32(%rcx,%rax,8)
+            &[0x90, 0xff, 0x90, 1, 2, 3, 4],             // call *disp32(%rax)
+            &[0xff, 0x14, 0xc5, 1, 2, 3, 4],             // call *disp32(,%rax,8)
         ] {
             assert!(follows_call(code), "{code:x?}");
         }
@@ -64,7 +65,7 @@ mod tests {
     fn knows_what_is_no_call() {
         for code in [
             &[0x90; 7][..],
-            &[0xff, 0xe0],                             // jmp *%rax
+            &[0xff, 0xe0],                               // jmp *%rax
             &[0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xc0], // inc %eax
             &[0x48, 0x89, 0xc8],
             &[],

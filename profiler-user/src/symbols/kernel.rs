@@ -25,8 +25,16 @@ impl Default for KernelSymbols {
             debug_syms: false,
             ..Kernel::default()
         });
-        let symbolizer = Symbolizer::builder().enable_auto_reload(false).enable_code_info(false).build();
-        Self { symbolizer, source, names: FxHashMap::default(), failure: None }
+        let symbolizer = Symbolizer::builder()
+            .enable_auto_reload(false)
+            .enable_code_info(false)
+            .build();
+        Self {
+            symbolizer,
+            source,
+            names: FxHashMap::default(),
+            failure: None,
+        }
     }
 }
 
@@ -47,7 +55,10 @@ impl KernelSymbols {
         if self.failure.is_some() {
             return None;
         }
-        match self.symbolizer.symbolize_single(&self.source, Input::AbsAddr(address)) {
+        match self
+            .symbolizer
+            .symbolize_single(&self.source, Input::AbsAddr(address))
+        {
             Ok(Symbolized::Sym(symbol)) => Some(symbol.name.into_owned()),
             Ok(Symbolized::Unknown(_)) => None,
             Err(error) => {

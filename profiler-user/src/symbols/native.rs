@@ -9,6 +9,7 @@ use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use rustc_hash::FxHashMap;
 
 use super::calls::{CALL_BYTES, follows_call};
+use super::extents::Extents;
 use crate::process::{FileId, MappedFile};
 
 /// Places kept; when there are more all are forgotten and asked again.
@@ -30,6 +31,8 @@ pub struct SourcePlace {
 pub struct NativePlace {
     /// The functions there, innermost first: more than one where the compiler inlined. Empty if unnamed.
     pub functions: Vec<SourcePlace>,
+    /// Where the function begins that has no name, as a file offset, where the file's unwind data tells.
+    pub unnamed_start: Option<u64>,
     /// Whether the place right after can be returned to: its instruction is a call.
     pub is_call: bool,
 }
@@ -38,6 +41,8 @@ pub struct NativePlace {
 pub struct NativeSymbols {
     symbolizer: Symbolizer,
     places: FxHashMap<(FileId, u64), Rc<NativePlace>>,
+    /// Function extents of files with unnamed code.
+    extents: FxHashMap<FileId, Extents>,
     /// How often everything was forgotten.
     pub forgotten: u64,
 }
@@ -50,7 +55,12 @@ impl Default for NativeSymbols {
             .enable_inlined_fns(true)
             .enable_demangling(true)
             .build();
-        Self { symbolizer, places: FxHashMap::default(), forgotten: 0 }
+        Self {
+            symbolizer,
+            places: FxHashMap::default(),
+            extents: FxHashMap::default(),
+            forgotten: 0,
+        }
     }
 }
 
@@ -65,17 +75,37 @@ impl NativeSymbols {
             self.places.clear();
             self.forgotten += 1;
         }
+        let functions = file
+            .handle_path()
+            .map(|path| self.functions(&path, offset))
+            .unwrap_or_default();
+        let unnamed_start = functions
+            .is_empty()
+            .then(|| self.function_start(id, file, offset))
+            .flatten();
         let place = Rc::new(NativePlace {
-            functions: file.handle_path().map(|path| self.functions(&path, offset)).unwrap_or_default(),
+            functions,
+            unnamed_start,
             is_call: ends_call(file, offset + 1),
         });
         self.places.insert((id, offset), Rc::clone(&place));
         place
     }
 
+    fn function_start(&mut self, id: FileId, file: &MappedFile, offset: u64) -> Option<u64> {
+        let extents = self
+            .extents
+            .entry(id)
+            .or_insert_with(|| file.file().map(Extents::read).unwrap_or_default());
+        extents.start_of(offset)
+    }
+
     fn functions(&self, path: &Path, offset: u64) -> Vec<SourcePlace> {
         let source = Source::Elf(Elf::new(path));
-        match self.symbolizer.symbolize_single(&source, Input::FileOffset(offset)) {
+        match self
+            .symbolizer
+            .symbolize_single(&source, Input::FileOffset(offset))
+        {
             Ok(Symbolized::Sym(symbol)) => functions_of(&symbol),
             Ok(Symbolized::Unknown(_)) => Vec::new(),
             Err(error) => {
@@ -88,29 +118,53 @@ impl NativeSymbols {
 
 /// The functions of a symbol, innermost first; none if its extent does not prove that it is the function.
 fn functions_of(symbol: &Sym<'_>) -> Vec<SourcePlace> {
-    if symbol.size.is_none_or(|size| symbol.offset >= size) {
+    if !covers(symbol) {
         return Vec::new();
     }
     // blazesym gives each function the source place of the code in it: the outer one where it was called
     // into, the innermost where execution is.
     let outer = source_place(&symbol.name, symbol.code_info.as_deref());
-    let inlined = symbol.inlined.iter().map(|inner| source_place(&inner.name, inner.code_info.as_ref()));
+    let inlined = symbol
+        .inlined
+        .iter()
+        .map(|inner| source_place(&inner.name, inner.code_info.as_ref()));
     let mut functions: Vec<_> = std::iter::once(outer).chain(inlined).collect();
     functions.reverse();
     functions
 }
 
+/// Whether the address lies in the function, and not just somewhere behind its label.
+fn covers(symbol: &Sym<'_>) -> bool {
+    match symbol.size {
+        Some(size) => symbol.offset < size,
+        // Debug information that gives a function in several pieces has no one start and size: blazesym
+        // then says address 0, having found the address in a piece.
+        None => symbol.addr == 0 && symbol.code_info.is_some(),
+    }
+}
+
 fn source_place(name: &str, code: Option<&blazesym::symbolize::CodeInfo<'_>>) -> SourcePlace {
     let (file, line) = match code {
-        Some(code) => (code.to_path().to_string_lossy().into_owned(), code.line.unwrap_or(0)),
+        Some(code) => (
+            code.to_path().to_string_lossy().into_owned(),
+            code.line.unwrap_or(0),
+        ),
         None => (String::new(), 0),
     };
-    SourcePlace { function: name.to_owned(), file, line }
+    SourcePlace {
+        function: name.to_owned(),
+        file,
+        line,
+    }
 }
 
 fn ends_call(file: &MappedFile, return_offset: u64) -> bool {
-    let Some(file) = file.file() else { return false };
+    let Some(file) = file.file() else {
+        return false;
+    };
     let mut before = [0; CALL_BYTES];
-    let Some(start) = return_offset.checked_sub(CALL_BYTES as u64) else { return false };
+    let Some(start) = return_offset.checked_sub(CALL_BYTES as u64) else {
+        return false;
+    };
     file.read_exact_at(&mut before, start).is_ok() && follows_call(&before)
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::toolchain::Missing;
-use crate::{apt, command};
+use crate::{apt, command, privilege};
 
 /// A rustc new enough, and the source that `-Z build-std` compiles.
 const RUST_PACKAGES: &[&str] = &["rustc-web", "cargo-web", "rust-web-src"];
@@ -83,7 +83,10 @@ pub fn install(missing: &Missing) -> Result<()> {
             commands(missing)
         );
     }
-    apt::install(&packages(missing)).with_context(|| format!("in all:\n{}", commands(missing)))?;
+    if !privilege::is_root() {
+        bail!("only root installs packages; type:\n{}", commands(missing));
+    }
+    apt::install(&packages(missing))?;
     if missing.lacks_linker() {
         println!("Building bpf-linker {LINKER_VERSION} against {LLVM_PREFIX}.");
         command::run(linker_install().env("LLVM_PREFIX", LLVM_PREFIX))

@@ -116,12 +116,12 @@ pub fn find(preferred: Option<&Versions>) -> Result<Toolchain, Missing> {
         preferred.is_some_and(|versions| versions.rustc == compiler.version)
     });
     let installed = install::linker_folder().map(|folder| folder.join("bin/bpf-linker"));
-    let place = installed
+    let name = installed
         .as_ref()
         .map_or_else(String::new, |file| file.display().to_string());
     let linkers = [
-        linker(command::on_path("bpf-linker"), "on PATH"),
-        linker(installed, &place),
+        linker(command::on_path("bpf-linker"), "bpf-linker on PATH"),
+        linker(installed, &name),
     ];
     let linkers = choose(linkers, |linker| {
         preferred.is_some_and(|versions| versions.linker == linker.version)
@@ -217,8 +217,8 @@ fn at_least(line: &str, oldest: &str) -> bool {
 }
 
 /// The bpf-linker in one place, if it runs.
-fn linker(file: Option<PathBuf>, place: &str) -> Result<Linker, String> {
-    let nothing = || format!("no bpf-linker {place}");
+fn linker(file: Option<PathBuf>, name: &str) -> Result<Linker, String> {
+    let nothing = || format!("no {name}");
     let file = file.ok_or_else(nothing)?;
     let version = command::output(Command::new(&file).arg("--version")).map_err(|_| nothing())?;
     Ok(Linker {

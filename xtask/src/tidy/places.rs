@@ -14,7 +14,7 @@ const FOLDERS: &[&str] = &[
 ];
 
 /// Homes of nobody, for examples.
-const NOBODY: &[&str] = &["user/", "me/", "you/"];
+const NOBODY: &[&str] = &["user", "me", "you"];
 
 const HOSTS: &[&str] = &[
     concat!("index.", "crates.io"),
@@ -41,7 +41,11 @@ fn folders(file: &File) -> Vec<Finding> {
             let is_start =
                 !text[..*at].ends_with(|c: char| c.is_alphanumeric() || "}_-./*>".contains(c));
             let rest = &text[at + folder.len()..];
-            is_start && !NOBODY.iter().any(|nobody| rest.starts_with(nobody))
+            let name = rest
+                .split(|c: char| !c.is_alphanumeric() && !"_.-".contains(c))
+                .next();
+            // No name follows in patterns and placeholders.
+            is_start && name.is_some_and(|name| !name.is_empty() && !NOBODY.contains(&name))
         });
         findings.extend(found.map(|(at, _)| {
             let mend = "make it relative, ask for it at run time, or use a home named `user` in an example";
@@ -75,7 +79,7 @@ mod tests {
             unreachable!()
         };
         let text = format!(
-            "cd {home}bob/x\nopen(\"{root}x\")\n/proc/1{root}etc\n{{base}}{work}x\npython {home}user/train.py\nat {}\n",
+            "cd {home}bob/x\nopen(\"{root}x\")\n/proc/1{root}etc\n{{base}}{work}x\n{home}user/a \"{home}me\" {home}*\nat {}\n",
             HOSTS[0]
         );
         let found: Vec<_> = check(&Tree::of(&[("a.md", &text)]), &Rules::default())

@@ -1,8 +1,8 @@
 //! Perf records, decoded. Layouts: `enum perf_event_type` in the kernel's uapi `perf_event.h`.
 
 use perf_event_open_sys::bindings::{
-    PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_MISC_COMM_EXEC,
-    PERF_RECORD_MMAP2,
+    PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST,
+    PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MMAP2,
 };
 
 use super::{MappingRecord, SidebandEvent};
@@ -30,7 +30,12 @@ pub(super) fn decode(record: &[u8]) -> Option<SidebandEvent> {
             fields.u32()?; // the parent's thread
             let time_ns = fields.u64()?;
             Some(if kind == PERF_RECORD_FORK {
-                SidebandEvent::Fork { pid, tid, parent, time_ns }
+                SidebandEvent::Fork {
+                    pid,
+                    tid,
+                    parent,
+                    time_ns,
+                }
             } else {
                 SidebandEvent::Exit { pid, tid, time_ns }
             })
@@ -43,7 +48,12 @@ pub(super) fn decode(record: &[u8]) -> Option<SidebandEvent> {
     }
 }
 
-fn mapping(mut fields: Fields<'_>, record: &[u8], body_end: usize, time_ns: u64) -> Option<SidebandEvent> {
+fn mapping(
+    mut fields: Fields<'_>,
+    record: &[u8],
+    body_end: usize,
+    time_ns: u64,
+) -> Option<SidebandEvent> {
     let pid = fields.u32()?;
     fields.u32()?; // the thread
     let (start, bytes, file_offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
@@ -55,13 +65,24 @@ fn mapping(mut fields: Fields<'_>, record: &[u8], body_end: usize, time_ns: u64)
     Some(SidebandEvent::Mapping {
         pid,
         time_ns,
-        mapping: MappingRecord { start, bytes, file_offset, device, inode, path },
+        mapping: MappingRecord {
+            start,
+            bytes,
+            file_offset,
+            device,
+            inode,
+            path,
+        },
     })
 }
 
 /// What stands before the first NUL.
 fn text(bytes: &[u8]) -> Vec<u8> {
-    bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
+    bytes
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default()
+        .to_vec()
 }
 
 /// Fields taken off the front of a record.
@@ -133,7 +154,11 @@ mod tests {
         };
         assert_eq!(
             decode(&mapping_record()),
-            Some(SidebandEvent::Mapping { pid: 7, time_ns: 55, mapping: expected })
+            Some(SidebandEvent::Mapping {
+                pid: 7,
+                time_ns: 55,
+                mapping: expected
+            })
         );
     }
 
@@ -154,7 +179,9 @@ mod tests {
         body.extend(b"python3\0");
         for (misc, expected) in [(0, false), (1 << 13, true)] {
             let event = decode(&record(PERF_RECORD_COMM, misc, &body, 3)).unwrap();
-            let SidebandEvent::Name { name, exec, .. } = event else { panic!("no name") };
+            let SidebandEvent::Name { name, exec, .. } = event else {
+                panic!("no name")
+            };
             assert_eq!((name.as_slice(), exec), (b"python3".as_slice(), expected));
         }
     }

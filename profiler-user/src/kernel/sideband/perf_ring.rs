@@ -37,13 +37,22 @@ impl PerfRing {
                 0,
             )?
         };
-        let control = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-        Ok(Self { event, control, page_bytes, data_bytes, record: Vec::new() })
+        let control =
+            NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(Self {
+            event,
+            control,
+            page_bytes,
+            data_bytes,
+            record: Vec::new(),
+        })
     }
 
     /// Hands every waiting record, header included, to `each`.
     pub(super) fn drain(&mut self, mut each: impl FnMut(&[u8])) {
-        let head = self.position(offset_of!(perf_event_mmap_page, data_head)).load(Ordering::Acquire);
+        let head = self
+            .position(offset_of!(perf_event_mmap_page, data_head))
+            .load(Ordering::Acquire);
         let tail_at = self.position(offset_of!(perf_event_mmap_page, data_tail));
         let mut tail = tail_at.load(Ordering::Relaxed);
         while tail < head {
@@ -61,7 +70,8 @@ impl PerfRing {
             self.record = record;
             tail += size as u64;
         }
-        self.position(offset_of!(perf_event_mmap_page, data_tail)).store(tail, Ordering::Release);
+        self.position(offset_of!(perf_event_mmap_page, data_tail))
+            .store(tail, Ordering::Release);
     }
 
     /// The position at this offset of the control page.
@@ -94,7 +104,12 @@ impl AsFd for PerfRing {
 impl Drop for PerfRing {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping made in `map`; nothing borrows from it any more.
-        let unmapped = unsafe { munmap(self.control.as_ptr().cast(), self.page_bytes + self.data_bytes) };
+        let unmapped = unsafe {
+            munmap(
+                self.control.as_ptr().cast(),
+                self.page_bytes + self.data_bytes,
+            )
+        };
         debug_assert!(unmapped.is_ok());
     }
 }

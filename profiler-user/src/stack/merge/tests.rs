@@ -27,7 +27,10 @@ impl Names for Letters {
     }
 
     fn python(&mut self, frame: &PythonFrame) -> PythonName<String> {
-        PythonName { frame: format!("p{}", frame.code), known: true }
+        PythonName {
+            frame: format!("p{}", frame.code),
+            known: true,
+        }
     }
 
     fn call(&mut self, function: u32) -> String {
@@ -47,16 +50,28 @@ impl Names for Letters {
 }
 
 fn sample(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawSample {
-    let native: Vec<_> = native.iter().map(|(pc, sp)| NativeFrame { pc: *pc, sp: *sp }).collect();
+    let native: Vec<_> = native
+        .iter()
+        .map(|(pc, sp)| NativeFrame { pc: *pc, sp: *sp })
+        .collect();
     let python: Vec<_> = python
         .iter()
-        .map(|(code, anchor)| PythonFrame { code: *code, instruction: 0, anchor: *anchor, check: 0 })
+        .map(|(code, anchor)| PythonFrame {
+            code: *code,
+            instruction: 0,
+            anchor: *anchor,
+            check: 0,
+        })
         .collect();
     RawSample {
         header: SampleHeader {
             kind: RECORD_SAMPLE,
             native_end: NativeEnd::Root as u8,
-            python_end: if python.is_empty() { PythonEnd::NotPython } else { PythonEnd::Root } as u8,
+            python_end: if python.is_empty() {
+                PythonEnd::NotPython
+            } else {
+                PythonEnd::Root
+            } as u8,
             ..SampleHeader::zeroed()
         },
         kernel: Vec::new(),
@@ -66,7 +81,12 @@ fn sample(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawSample {
 }
 
 fn merged(sample: &RawSample) -> (String, Option<Truncation>) {
-    let merged = merge(sample, &mut Letters { python: !sample.python.is_empty() });
+    let merged = merge(
+        sample,
+        &mut Letters {
+            python: !sample.python.is_empty(),
+        },
+    );
     (merged.frames.join(" "), merged.truncation)
 }
 
@@ -77,7 +97,10 @@ fn python_stands_where_it_is_evaluated() {
         &[(200, 10), (42, 20), (201, 40), (42, 50), (1, 90)],
         &[(1, 0), (2, 25), (3, 0), (4, 60)],
     );
-    assert_eq!(merged(&sample), ("n200 p1 p2 n201 p3 p4 n1".to_owned(), None));
+    assert_eq!(
+        merged(&sample),
+        ("n200 p1 p2 n201 p3 p4 n1".to_owned(), None)
+    );
 }
 
 /// A walk that ends inside the evaluator needs no marker: the Python frame is right there.
@@ -85,7 +108,10 @@ fn python_stands_where_it_is_evaluated() {
 fn a_cut_in_the_evaluator_joins() {
     let mut sample = sample(&[(42, 10)], &[(1, 0), (2, 25)]);
     sample.header.native_end = NativeEnd::NoFramePointer as u8;
-    assert_eq!(merged(&sample), ("p1 p2".to_owned(), Some(Truncation::NoFramePointers)));
+    assert_eq!(
+        merged(&sample),
+        ("p1 p2".to_owned(), Some(Truncation::NoFramePointers))
+    );
 }
 
 /// A walk that ends in other code: the Python frames follow behind a marker.
@@ -93,14 +119,23 @@ fn a_cut_in_the_evaluator_joins() {
 fn a_cut_elsewhere_is_marked() {
     let mut sample = sample(&[(200, 10), (201, 20)], &[(1, 0), (2, 225)]);
     sample.header.native_end = NativeEnd::NoFramePointer as u8;
-    assert_eq!(merged(&sample), ("n200 n201 ~ p1 p2".to_owned(), Some(Truncation::NoFramePointers)));
+    assert_eq!(
+        merged(&sample),
+        (
+            "n200 n201 ~ p1 p2".to_owned(),
+            Some(Truncation::NoFramePointers)
+        )
+    );
 }
 
 /// A caller that does not follow a call is not shown, nor anything the walk found behind it.
 #[test]
 fn an_implausible_caller_ends_the_walk() {
     let sample = sample(&[(200, 10), (13, 20), (1, 30)], &[]);
-    assert_eq!(merged(&sample), ("n200 ~".to_owned(), Some(Truncation::NoFramePointers)));
+    assert_eq!(
+        merged(&sample),
+        ("n200 ~".to_owned(), Some(Truncation::NoFramePointers))
+    );
 }
 
 /// An end mark in code that is no thread's beginning proves nothing.
