@@ -131,6 +131,14 @@ impl Running {
         &self.scratch
     }
 
+    /// The pid of the command that it started.
+    pub fn child(&self) -> u32 {
+        let list = format!("/proc/{0}/task/{0}/children", self.pid());
+        wait::until("the command runs", || {
+            fs::read_to_string(&list).ok()?.split_whitespace().next()?.parse().ok()
+        })
+    }
+
     /// What it has said on standard error so far.
     pub fn complaints(&self) -> String {
         fs::read_to_string(self.scratch.path("err")).unwrap_or_default()

@@ -73,6 +73,17 @@ impl Scratch {
         path
     }
 
+    /// A program that uses as much CPU time as it is told to (tests/e2e/programs/burner.c).
+    pub fn burner(&self) -> PathBuf {
+        self.build("burner", &small_program("burner.c"), FRAME_POINTERS)
+    }
+
+    /// The same as a shared library.
+    pub fn burner_library(&self) -> PathBuf {
+        let flags = [FRAME_POINTERS, &["-shared", "-fPIC"]].concat();
+        self.build("libburner.so", &small_program("burner.c"), &flags)
+    }
+
     /// The stand-in for the CUDA driver as a file that nobody has mapped yet.
     pub fn driver(&self, name: &str) -> PathBuf {
         fs::create_dir_all(self.path(name)).expect("a folder can be made");

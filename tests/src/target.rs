@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -11,27 +11,56 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A running program, killed when the value goes.
+use crate::wait;
+
+/// A running program, killed when the value goes. Once it has ended nothing of it is left in the list of processes: a
+/// shell, too, waits for its commands.
 #[derive(Debug)]
-pub struct Target(Child);
+pub struct Target {
+    pid: u32,
+    child: Arc<Mutex<Child>>,
+}
 
 impl Target {
     /// Starts it, silent.
     pub fn start(command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().expect("the target can be started"))
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self::spawn(command)
     }
 
     /// Starts it with its standard output in a file.
     pub fn start_into(command: &mut Command, out: &Path) -> Self {
         let out = fs::File::create(out).expect("a file can be made");
-        command.stdin(Stdio::null()).stdout(out);
-        Self(command.spawn().expect("the target can be started"))
+        command.stdout(out);
+        Self::spawn(command)
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::null()).spawn().expect("the target can be started");
+        let pid = child.id();
+        let child = Arc::new(Mutex::new(child));
+        let waited_for = Arc::clone(&child);
+        thread::spawn(move || {
+            while ended(&waited_for).is_none() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Self { pid, child }
     }
 
     /// Its pid.
     pub fn pid(&self) -> u32 {
-        self.0.id()
+        self.pid
+    }
+
+    /// CPU seconds it has used.
+    pub fn cpu_seconds(&self) -> f64 {
+        cpu_seconds(self.pid)
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&self) -> bool {
+        ended(&self.child).is_none()
     }
 
     /// Waits for its end.
@@ -40,18 +69,31 @@ impl Target {
     ///
     /// When it fails.
     #[track_caller]
-    pub fn finish(mut self) {
-        let status = self.0.wait().expect("it is our child");
+    pub fn finish(self) {
+        let status = wait::until("the target ends", || ended(&self.child));
         assert!(status.success(), "the target failed: {status}");
     }
 }
 
 impl Drop for Target {
     fn drop(&mut self) {
-        // Both fail if it has ended and was waited for, and that is what is wanted.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // Fails if it has ended, and that is what is wanted.
+        let _ = self.child.lock().map(|mut child| child.kill());
+        wait::until("the target is gone", || ended(&self.child));
     }
+}
+
+fn ended(child: &Mutex<Child>) -> Option<ExitStatus> {
+    child.lock().expect("nobody panics with it").try_wait().expect("it is our child")
+}
+
+/// CPU seconds that a process has used; none if it is not there.
+pub fn cpu_seconds(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name, which may hold anything: state, 10 more fields, then user and system time.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    ticks / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// Sends a signal to a process.
@@ -139,7 +181,6 @@ fn look(pid: u32, seen: &mut Watched) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wait;
 
     /// A process that is stopped is seen, so that one that was not seen stopped was not.
     #[test]

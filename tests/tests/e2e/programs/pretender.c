@@ -1,6 +1,6 @@
 /* Looks like a CPython to whoever looks at its exported symbols, and is none: it burns CPU for a second.
  *
- * Build it with -rdynamic and -DVERSION=0x..., as PY_VERSION_HEX has it; with -DSIZE=..., the size of _PyRuntime. What is in
+ * Build it with -rdynamic and -DVERSION=0x..., as PY_VERSION_HEX has it, or -DNO_VERSION; with -DSIZE=..., the size of _PyRuntime. What is in
  * _PyRuntime are addresses of itself, as bad as a damaged process could have them.
  */
 #include <stdint.h>
@@ -10,7 +10,9 @@
 #define SIZE 200000
 #endif
 
+#ifndef NO_VERSION
 const unsigned long Py_Version = VERSION;
+#endif
 uint64_t _PyRuntime[SIZE / 8];
 
 __attribute__((noinline)) unsigned pretend(unsigned x)
