@@ -52,19 +52,30 @@ impl Said {
         self.err.lines().collect()
     }
 
-    /// Whether the program ended as one that failed in an orderly way does: with this code, nothing on standard
-    /// output, and one line that names the program.
+    /// The one line with which the program refused, in the orderly way: with this exit code, nothing on standard output,
+    /// and one line that names the program and says nothing twice.
     ///
     /// # Panics
     ///
-    /// When it did not.
+    /// When it ended in any other way.
     #[track_caller]
     pub fn refused_with(&self, code: i32) -> &str {
         assert_eq!(self.code, Some(code), "{self:#?}");
         assert_eq!(self.out, "", "{self:#?}");
         let [line] = self.complaints()[..] else { panic!("not one line: {self:#?}") };
-        line.strip_prefix("wholestack: ").unwrap_or_else(|| panic!("does not say who complains: {self:#?}"))
+        assert_says_once(line);
+        line.strip_prefix("wholestack: ").unwrap_or_else(|| panic!("does not say who complains: {line}"))
     }
+}
+
+/// Checks that no reason stands in a line twice, as when an error and its cause have the same text.
+#[track_caller]
+pub fn assert_says_once(line: &str) {
+    let mut parts: Vec<&str> = line.split(": ").collect();
+    let said = parts.len();
+    parts.sort_unstable();
+    parts.dedup();
+    assert_eq!(parts.len(), said, "says it twice: {line}");
 }
 
 impl From<Output> for Said {

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use wholestack_tests::folded::Folded;
+use wholestack_tests::folded::{Folded, Stack};
 use wholestack_tests::recorder::{Recorder, export};
 use wholestack_tests::report::Report;
 use wholestack_tests::scratch::Scratch;
@@ -59,3 +59,46 @@ fn losses_are_counted() {
     let again = export(&recorded.wstk());
     assert_eq!(again, (folded, report));
 }
+
+/// A stack with more Python frames than are walked is kept, with its innermost frames and a mark where the others would
+/// be, and counted as truncated for that reason.
+#[test]
+fn deep_stacks_are_cut_and_counted() {
+    require_bpf!();
+    let python = require_python!();
+    let scratch = Scratch::new();
+    let program = scratch.file("deep.py", DEEP);
+    let recorded = Recorder::new().hertz(199).command([&python.path, &program]).run();
+    let (report, folded) = (recorded.report(), recorded.folded());
+    assert_books(&report, &folded);
+    let burning = |stack: &&Stack| stack.has_function("deep.py", "burn");
+    let mut samples = 0;
+    for stack in folded.stacks.iter().filter(burning) {
+        let frames = stack.in_file("deep.py").filter(|frame| frame.function == "go_down").count();
+        assert!((100..DEPTH).contains(&frames), "{frames} frames");
+        assert!(stack.frames.iter().any(|frame| frame.starts_with('[') && frame.contains("Python")), "no mark: {stack:#?}");
+        assert!(!stack.has_function("deep.py", "<module>"), "the outermost are the ones that are cut: {stack:#?}");
+        samples += stack.count;
+    }
+    let reason = report.summary.truncated_by_reason.iter().find(|reason| reason.name.contains("more Python frames"));
+    assert!(samples > 0 && reason.is_some_and(|reason| reason.count == samples), "{samples} samples: {:#?}", report.summary);
+}
+
+/// Frames of `deep.py`.
+const DEPTH: usize = 400;
+
+const DEEP: &str = "
+import time
+
+def burn():
+    end = time.thread_time() + 0.5
+    while time.thread_time() < end:
+        x = 0
+        for i in range(300):
+            x ^= i
+
+def go_down(n):
+    return go_down(n - 1) if n > 1 else burn()
+
+go_down(400)
+";

@@ -32,14 +32,13 @@ fn a_missing_process() {
     assert!(refused(&["-p", &own, "-p", &pid], 4).contains(&pid));
 }
 
-/// A command that is not there, or cannot be run: exit code 4, the command and the reason are named, once.
+/// A command that is not there, or cannot be run: exit code 4, the command is named, nothing is recorded.
 #[test]
 fn a_missing_command() {
     require_bpf!();
-    for (command, reason) in [("no-such-command", "No such file"), ("/etc/passwd", "Permission denied"), ("/", "Permission denied")] {
+    for command in ["no-such-command", "/etc/passwd", "/"] {
         let line = refused(&["--", command], 4);
-        assert!(line.contains(command), "{line}");
-        assert_eq!(line.matches(reason).count(), 1, "{line}");
+        assert!(line.contains(&format!("`{command}`")), "{line}");
     }
 }
 
@@ -144,7 +143,6 @@ fn what_is_no_recording() {
             let line = said.refused_with(2);
             assert!(line.contains(&*path.to_string_lossy()), "does not name the file: {line}");
             assert!(line.to_lowercase().contains(&why.to_lowercase()), "does not say that it is {why}: {line}");
-            assert_eq!(line.matches(why).count().max(1), 1, "says it twice: {line}");
             assert!(!output.exists(), "{command} of {} left an output", path.display());
         }
     }
@@ -214,17 +212,16 @@ fn a_damaged_recording() {
     }
 }
 
-/// A process that ends while it is being looked at, in the moment between the check and the recording, is a recording
-/// that ends at once, and no error.
+/// A process that has ended, but is still in the list of processes since nobody has waited for it, is a recording that
+/// ends at once and says why.
 #[test]
-fn a_process_on_its_way_out() {
+fn a_process_that_has_ended() {
     require_bpf!();
     let mut dead = std::process::Command::new("true").spawn().unwrap();
     wholestack_tests::wait::until("it has ended", || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", dead.id())).unwrap();
         stat.contains(") Z ").then_some(())
     });
-    // Not waited for, it is still in the list of processes.
     let recorded = Recorder::new().pid(dead.id()).seconds(20.0).run();
     dead.wait().unwrap();
     assert_eq!(recorded.report().summary.kept, 0);

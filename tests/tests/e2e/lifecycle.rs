@@ -100,7 +100,7 @@ fn a_killed_recorder_leaves_what_it_had() {
     let report = Report::parse(&said.out);
     report.check_books();
     assert!(report.summary.kept >= before.summary.kept && !report.summary.closed, "{:#?}", report.summary);
-    assert!(report.function("burn_a_little (burner.c)").is_some(), "{:#?}", report.top_functions);
+    assert!(report.function("burn_a_little (burner)").is_some(), "{:#?}", report.top_functions);
     let outputs: Vec<_> = recorded.scratch.names().into_iter().filter(|name| name.starts_with("a.")).collect();
     assert!(partial.exists() && !outputs.iter().any(|name| name == "a.wstk"), "{outputs:?}");
 }

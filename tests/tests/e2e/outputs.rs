@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::Mutex;
 
 use inferno::flamegraph;
-use wholestack_tests::program::{run, wholestack};
+use wholestack_tests::program::{Said, assert_says_once, run, wholestack};
 use wholestack_tests::recorder::{Recorder, export};
 use wholestack_tests::report::Report;
 use wholestack_tests::scratch::{Scratch, small_program};
@@ -89,17 +89,49 @@ fn the_recording_has_a_name_by_default() {
     assert_eq!(scratch.names(), ["wholestack.wstk"]);
 }
 
-/// A reader that has seen enough, such as `head`, is no failure, and no panic.
+/// A reader that has seen enough, such as `head`, is no failure and no panic, whether it reads tables or data.
 #[test]
 fn a_reader_may_leave() {
     require_bpf!();
     let wstk = machine().recorded.wstk();
-    let mut report = wholestack(["report".as_ref(), "--json".as_ref(), wstk.as_os_str()]);
-    let mut report = report.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(report.stdout.take());
-    let mut said = String::new();
-    report.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((report.wait().unwrap().code(), &*said), (Some(0), ""));
+    for options in [&[][..], &["--json"]] {
+        let mut report = wholestack(["report"]);
+        report.args(options).arg(&wstk).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut report = report.spawn().unwrap();
+        drop(report.stdout.take());
+        let mut said = String::new();
+        report.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((report.wait().unwrap().code(), &*said), (Some(0), ""), "{options:?}");
+    }
+}
+
+/// A report that cannot be written to standard output is exit code 5, and said.
+#[test]
+fn standard_output_may_be_full() {
+    require_bpf!();
+    let wstk = machine().recorded.wstk();
+    for options in [&[][..], &["--json"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let said = wholestack(["report"]).args(options).arg(&wstk).stdout(full).output().unwrap();
+        let line = Said::from(said).refused_with(5).to_owned();
+        assert!(line.contains("No space left"), "{line}");
+    }
+}
+
+/// The report of several recordings is of all their samples, processes and losses.
+#[test]
+fn recordings_are_merged() {
+    require_bpf!();
+    let scratch = Scratch::new();
+    let burner = scratch.burner();
+    let other = Recorder::new().command([burner.as_os_str(), "0.3".as_ref()]).run();
+    let paths = [machine().recorded.wstk(), other.wstk()];
+    let said = run(["report".as_ref(), "--json".as_ref()].into_iter().chain(paths.iter().map(|path| path.as_os_str())));
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    let [merged, one, two] = [Report::parse(&said.out), machine().report.clone(), other.report()].map(|report| report.summary);
+    assert_eq!(merged.kept, one.kept + two.kept);
+    assert_eq!((merged.taken, merged.balanced), (one.taken + two.taken, true));
+    assert_eq!(merged.processes, one.processes + two.processes);
 }
 
 /// An output that fills its disk is exit code 5 and one line that names it; the recording beside it is whole.
@@ -113,6 +145,7 @@ fn a_full_disk_costs_one_output_only() {
     assert_eq!(recorded.said.code, Some(5), "{:#?}", recorded.said);
     let last = recorded.said.complaints().last().copied().unwrap_or_default();
     assert!(last.starts_with("wholestack: ") && last.contains("full.folded") && last.contains("No space left"), "{last}");
+    assert_says_once(last);
     let report = run(["report".as_ref(), recorded.scratch.path("a.wstk").as_os_str()]);
     assert_eq!((report.code, &*report.err), (Some(0), ""), "{report:#?}");
 }
@@ -130,7 +163,7 @@ fn a_full_disk_ends_a_recording() {
     assert_eq!(done.status.code(), Some(5), "{said}");
     let last = said.lines().last().unwrap_or_default();
     assert!(last.starts_with("wholestack: ") && last.contains("full.wstk") && last.contains("No space left"), "{said}");
-    assert_eq!(last.matches("No space left").count(), 1, "said once: {last}");
+    assert_says_once(last);
 }
 
 /// Names that break careless writers (separators, line breaks, escapes, numbers at the end, other scripts) come out of

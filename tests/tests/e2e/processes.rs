@@ -154,3 +154,32 @@ fn the_last_target_ends_the_recording() {
     assert_cpu(&report, long.pid(), 0.6);
     wait::until("both have ended", || (!short.is_running() && !long.is_running()).then_some(()));
 }
+
+/// A process that has ended, but whose parent does not wait for it, has ended: the recording does not go on for the entry
+/// that is left in the list of processes.
+#[test]
+fn a_target_nobody_waits_for_has_ended() {
+    require_bpf!();
+    let scratch = Scratch::new();
+    let (burner, go, pid) = (scratch.burner(), scratch.path("go"), scratch.path("pid"));
+    let script = format!("{} 0.3 {} & echo $! > {}; exec sleep 600", burner.display(), go.display(), pid.display());
+    let _parent = Target::start(Command::new("sh").args(["-c", &script]));
+    let pid: u32 = wait::for_file(&pid).trim().parse().unwrap();
+    let recorder = Recorder::new().pid(pid).seconds(15.0).start();
+    scratch.signal("go");
+    let recorded = recorder.finish();
+    let report = recorded.report();
+    assert_cpu(&report, pid, 0.3);
+    assert!(recorded.said.err.contains("ended"), "{:#?}", recorded.said);
+}
+
+/// How the command ended is said, and is not our own failure.
+#[test]
+fn the_commands_end_is_told() {
+    require_bpf!();
+    for (script, told) in [("exit 3", "the command ended with exit code 3"), ("kill -9 $$", "the command was killed")] {
+        let recorded = Recorder::new().command(["sh", "-c", script]).run();
+        recorded.report();
+        assert!(recorded.said.complaints().contains(&&*format!("wholestack: {told}")), "{:#?}", recorded.said);
+    }
+}
