@@ -51,6 +51,18 @@ pub fn pop(open: &mut OpenCalls, function: u32, sp: u64) -> Option<OpenCall> {
     None
 }
 
+/// The return address that lies at `slot`, if a call that is open was entered there: a return probe has put
+/// another one on the stack. The outermost such call knows the original.
+#[inline(always)]
+pub fn return_address_at(open: &OpenCalls, slot: u64) -> Option<u64> {
+    for index in 0..MAX_OPEN_CALLS {
+        if index < open.depth as usize && open.calls[index].sp == slot {
+            return Some(open.calls[index].return_address);
+        }
+    }
+    None
+}
+
 /// The innermost call that a sample with this stack pointer is inside of.
 #[inline(always)]
 pub fn innermost(open: &OpenCalls, sp: u64) -> Option<OpenCall> {
@@ -69,6 +81,7 @@ mod tests {
     fn call(function: u32, sp: u64) -> OpenCall {
         OpenCall {
             sp,
+            return_address: 77,
             start_ns: 5,
             function,
             _pad: 0,

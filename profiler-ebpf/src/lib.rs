@@ -9,5 +9,6 @@ pub mod calls;
 pub mod latency;
 pub mod memory;
 pub mod python;
+pub mod rows;
 pub mod unwind;
 pub mod wire;

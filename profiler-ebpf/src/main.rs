@@ -31,6 +31,20 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     0
 }
 
+/// A sample's native frames, a few at a time.
+#[perf_event]
+pub fn walk_native(ctx: PerfEventContext) -> u32 {
+    programs::walk::native(&ctx);
+    0
+}
+
+/// A sample's Python frames.
+#[perf_event]
+pub fn walk_python(ctx: PerfEventContext) -> u32 {
+    programs::python::run(&ctx);
+    0
+}
+
 /// A driver call begins.
 #[uprobe]
 pub fn cuda_enter(ctx: ProbeContext) -> u32 {

@@ -1,30 +1,118 @@
 //! One step of the native walk: from a frame to its caller.
 //!
-//! This is the seam behind which the table-driven walk will come. Today's rule is the frame pointer:
-//! `rbp` points at the caller's `rbp`, the return address lies above it. Code that keeps no frame pointer
-//! leaves anything in `rbp`, so every step is checked (alignment, direction, distance, a possible return
-//! address), and user space checks again that each return address follows a call instruction.
+//! By rule, where the code's unwind data gives one ([`step_by_rule`]); by frame pointer where there is none
+//! ([`step_by_frame_pointer`]). Code that keeps no frame pointer leaves anything in `rbp`, so that step is
+//! checked (alignment, direction, distance, a possible return address), and user space checks again that
+//! each return address follows a call instruction.
 
 use crate::memory::{UserMemory, is_user_address};
-use crate::wire::NativeEnd;
+use crate::rows::{CfaKind, FpKind, Rule};
+use crate::wire::{NativeEnd, SPACE_ENTRY_WORDS, SpaceEntry};
 
-/// The largest distance of two frames that is believed: a frame pointer further away is not one.
+/// The largest distance of two frames that is believed of a frame pointer.
 pub const MAX_FRAME_BYTES: u64 = 1 << 20;
 
 /// The registers the walk needs, in one frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Registers {
-    /// Program counter of the leaf, return address in callers.
+    /// Program counter: where execution is, or a return address.
     pub pc: u64,
     /// Stack pointer.
     pub sp: u64,
-    /// Frame pointer.
+    /// Frame pointer; 0 when it is not known.
     pub fp: u64,
 }
 
-/// Steps to the caller, or says why there is none.
+/// A caller's registers, and where its return address was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// Its registers.
+    pub registers: Registers,
+    /// Where `pc` was read.
+    pub slot: u64,
+    /// Its `pc` is where it was interrupted by a signal, not a return address.
+    pub interrupted: bool,
+}
+
+/// Offsets in the frame the kernel puts on the stack for a signal, from the stack pointer in the trampoline:
+/// `struct rt_sigframe` on x86-64, `uc.uc_mcontext` at 40 (arch/x86/include/asm/sigframe.h, after the
+/// trampoline has taken the return address).
+const SIGNAL_RBP: u64 = 40 + 8 * 10;
+const SIGNAL_RSP: u64 = 40 + 8 * 15;
+const SIGNAL_RIP: u64 = 40 + 8 * 16;
+
+/// Steps to the caller by a rule of unwind data.
 #[inline(always)]
-pub fn step(memory: &impl UserMemory, frame: Registers) -> Result<Registers, NativeEnd> {
+pub fn step_by_rule(
+    memory: &impl UserMemory,
+    frame: Registers,
+    rule: Rule,
+) -> Result<Caller, NativeEnd> {
+    let cfa = match rule.cfa_kind() {
+        CfaKind::Sp | CfaKind::SpLarge => frame.sp.wrapping_add(rule.cfa_offset()),
+        CfaKind::Fp => frame.fp.wrapping_add(rule.cfa_offset()),
+        CfaKind::FpDeref => memory
+            .read::<u64>(frame.fp.wrapping_sub(rule.cfa_offset()))
+            .ok_or(NativeEnd::Unreadable)?,
+        CfaKind::SpDeref => {
+            let (offset, extra) = rule.sp_deref_parts();
+            memory
+                .read::<u64>(frame.sp.wrapping_add_signed(offset))
+                .ok_or(NativeEnd::Unreadable)?
+                .wrapping_add(extra)
+        }
+        CfaKind::Plt11 => frame.sp + 8 + if frame.pc & 15 >= 11 { 8 } else { 0 },
+        CfaKind::Plt10 => frame.sp + 8 + if frame.pc & 15 >= 10 { 8 } else { 0 },
+        CfaKind::Signal => return step_by_signal(memory, frame),
+        CfaKind::End => return Err(NativeEnd::Outermost),
+        CfaKind::Unknown => return Err(NativeEnd::NoUnwindData),
+    };
+    // The stack grows down: a caller's frame lies above.
+    if cfa <= frame.sp || cfa & 7 != 0 {
+        return Err(NativeEnd::NoUnwindData);
+    }
+    let slot = cfa - 8;
+    let pc = memory.read::<u64>(slot).ok_or(NativeEnd::Unreadable)?;
+    let fp = match rule.fp_kind() {
+        FpKind::Same => frame.fp,
+        FpKind::Saved => memory
+            .read::<u64>(cfa.wrapping_sub(rule.fp_offset()))
+            .ok_or(NativeEnd::Unreadable)?,
+        FpKind::AtFp => memory.read::<u64>(frame.fp).ok_or(NativeEnd::Unreadable)?,
+        FpKind::Lost => 0,
+    };
+    Ok(Caller {
+        registers: Registers { pc, sp: cfa, fp },
+        slot,
+        interrupted: false,
+    })
+}
+
+/// Steps out of a signal handler: the kernel saved every register. The interrupted frame may lie on another
+/// stack, above or below.
+#[inline(always)]
+fn step_by_signal(memory: &impl UserMemory, frame: Registers) -> Result<Caller, NativeEnd> {
+    let slot = frame.sp.wrapping_add(SIGNAL_RIP);
+    let (Some(fp), Some(sp), Some(pc)) = (
+        memory.read::<u64>(frame.sp.wrapping_add(SIGNAL_RBP)),
+        memory.read::<u64>(frame.sp.wrapping_add(SIGNAL_RSP)),
+        memory.read::<u64>(slot),
+    ) else {
+        return Err(NativeEnd::Unreadable);
+    };
+    Ok(Caller {
+        registers: Registers { pc, sp, fp },
+        slot,
+        interrupted: true,
+    })
+}
+
+/// Steps to the caller by frame pointer, or says why that cannot be.
+#[inline(always)]
+pub fn step_by_frame_pointer(
+    memory: &impl UserMemory,
+    frame: Registers,
+) -> Result<Caller, NativeEnd> {
     if frame.fp == 0 {
         return Err(NativeEnd::Root);
     }
@@ -41,106 +129,58 @@ pub fn step(memory: &impl UserMemory, frame: Registers) -> Result<Registers, Nat
     if !is_user_address(pc) {
         return Err(NativeEnd::NoFramePointer);
     }
-    Ok(Registers {
-        pc,
-        sp: frame.fp + 16,
-        fp,
+    Ok(Caller {
+        registers: Registers {
+            pc,
+            sp: frame.fp + 16,
+            fp,
+        },
+        slot: frame.fp + 8,
+        interrupted: false,
+    })
+}
+
+/// Steps that suffice to find one of [`crate::wire::MAX_SPACE_ENTRIES`] mappings.
+pub const SPACE_STEPS: usize = 13;
+
+/// The mapping that holds `address` among the `count` sorted ones that lie from word `start` on.
+#[inline(always)]
+pub fn find_mapping(
+    address: u64,
+    start: u32,
+    count: u32,
+    word: impl Fn(u32) -> Option<u64>,
+) -> Option<SpaceEntry> {
+    let (mut low, mut high) = (0, count);
+    // First mapping that starts behind the address; the one before it may hold it.
+    for _ in 0..SPACE_STEPS {
+        if low >= high {
+            break;
+        }
+        let middle = low + (high - low) / 2;
+        if word(start + middle * SPACE_ENTRY_WORDS)? <= address {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if low == 0 {
+        return None;
+    }
+    let at = start + (low - 1) * SPACE_ENTRY_WORDS;
+    let end = word(at + 1)?;
+    if address >= end {
+        return None;
+    }
+    let table = word(at + 3)?;
+    Some(SpaceEntry {
+        start: word(at)?,
+        end,
+        origin: word(at + 2)?,
+        table: table as u32,
+        pages: (table >> 32) as u32,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::fake::FakeMemory;
-
-    const SP: u64 = 0x7fff_0000_1000;
-
-    fn stack(words: &[(u64, u64)]) -> FakeMemory {
-        let mut memory = FakeMemory::default();
-        for (offset, word) in words {
-            memory.put(SP + offset, *word);
-        }
-        memory
-    }
-
-    /// Two frames, then the zero mark `_start` leaves.
-    #[test]
-    fn walks_to_the_root() {
-        let memory = stack(&[
-            (0x20, SP + 0x40),
-            (0x28, 0x40_1234),
-            (0x40, 0),
-            (0x48, 0x40_5678),
-        ]);
-        let leaf = Registers {
-            pc: 0x40_1000,
-            sp: SP,
-            fp: SP + 0x20,
-        };
-        let caller = step(&memory, leaf).unwrap();
-        assert_eq!(
-            caller,
-            Registers {
-                pc: 0x40_1234,
-                sp: SP + 0x30,
-                fp: SP + 0x40
-            }
-        );
-        let root = step(&memory, caller).unwrap();
-        assert_eq!(
-            root,
-            Registers {
-                pc: 0x40_5678,
-                sp: SP + 0x50,
-                fp: 0
-            }
-        );
-        assert_eq!(step(&memory, root), Err(NativeEnd::Root));
-    }
-
-    /// A register that holds something else is never taken for a frame pointer.
-    #[test]
-    fn refuses_what_is_no_frame_pointer() {
-        let memory = stack(&[(0x20, SP + 0x40), (0x28, 0x10), (0x30, 1), (0x38, 2)]);
-        for fp in [
-            SP - 0x10,
-            SP + 0x21,
-            SP + 0x28,
-            SP + MAX_FRAME_BYTES + 0x10,
-            0x55aa,
-            16,
-        ] {
-            let leaf = Registers {
-                pc: 0x40_1000,
-                sp: SP,
-                fp,
-            };
-            assert_eq!(
-                step(&memory, leaf),
-                Err(NativeEnd::NoFramePointer),
-                "{fp:#x}"
-            );
-        }
-        // The right shape, but what lies there is no code address.
-        let leaf = Registers {
-            pc: 0x40_1000,
-            sp: SP,
-            fp: SP + 0x20,
-        };
-        assert_eq!(step(&memory, leaf), Err(NativeEnd::NoFramePointer));
-    }
-
-    /// Memory that is not present ends the walk with that reason.
-    #[test]
-    fn says_when_memory_is_missing() {
-        let leaf = Registers {
-            pc: 0x40_1000,
-            sp: SP,
-            fp: SP + 0x20,
-        };
-        assert_eq!(
-            step(&FakeMemory::default(), leaf),
-            Err(NativeEnd::Unreadable)
-        );
-    }
-}
+mod tests;

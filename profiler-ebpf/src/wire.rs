@@ -7,7 +7,7 @@
 use bytemuck::{Pod, Zeroable};
 
 /// Raised with every change of layout or meaning.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 5;
 
 /// Marks the start of [`Abi`] inside the object.
 pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
@@ -15,12 +15,12 @@ pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
 /// Kernel frames kept per sample: the kernel's own default limit (`kernel.perf_event_max_stack`).
 pub const MAX_KERNEL_FRAMES: usize = 127;
 /// Native user frames kept per sample.
-pub const MAX_NATIVE_FRAMES: usize = 128;
+pub const MAX_NATIVE_FRAMES: usize = 240;
 /// Python frames kept per sample.
 pub const MAX_PYTHON_FRAMES: usize = 192;
 
 /// Words of one [`NativeFrame`].
-pub const NATIVE_FRAME_WORDS: usize = 2;
+pub const NATIVE_FRAME_WORDS: usize = 3;
 /// Words of one [`PythonFrame`].
 pub const PYTHON_FRAME_WORDS: usize = 4;
 /// Words of the largest sample's frames.
@@ -51,6 +51,10 @@ pub struct Abi {
     pub call_key: u32,
     /// Size of [`CallStats`].
     pub call_stats: u32,
+    /// Size of [`SpaceEntry`].
+    pub space_entry: u32,
+    /// Words of a [`NativeFrame`].
+    pub native_frame_words: u32,
     /// Number of [`Counter`]s.
     pub counters: u32,
 }
@@ -65,6 +69,8 @@ pub const ABI: Abi = Abi {
     python_info: size_of::<PythonInfo>() as u32,
     call_key: size_of::<CallKey>() as u32,
     call_stats: size_of::<CallStats>() as u32,
+    space_entry: size_of::<SpaceEntry>() as u32,
+    native_frame_words: NATIVE_FRAME_WORDS as u32,
     counters: COUNTERS as u32,
 };
 
@@ -116,6 +122,22 @@ pub enum NativeEnd {
     Depth = 4,
     /// A 32-bit program.
     ThirtyTwoBit = 5,
+    /// Unwind data says that this is the outermost frame.
+    Outermost = 6,
+    /// Code whose unwind data says nothing of this place, and no frame pointer helps.
+    NoUnwindData = 7,
+    /// Code of which no unwind data is known (yet), and no frame pointer helps.
+    NoTable = 8,
+    /// The walk could not go on for a reason of ours: a tail call failed.
+    Abandoned = 9,
+}
+
+/// How a native frame was found, as bits.
+pub mod how {
+    /// Its `pc` is a return address: the call lies before it.
+    pub const RETURN_ADDRESS: u64 = 1;
+    /// Found by frame pointer where unwind data was missing: a guess until user space has checked it.
+    pub const GUESSED: u64 = 2;
 }
 
 impl NativeEnd {
@@ -128,6 +150,10 @@ impl NativeEnd {
             3 => Self::Unreadable,
             4 => Self::Depth,
             5 => Self::ThirtyTwoBit,
+            6 => Self::Outermost,
+            7 => Self::NoUnwindData,
+            8 => Self::NoTable,
+            9 => Self::Abandoned,
             _ => return None,
         })
     }
@@ -240,6 +266,8 @@ pub struct NativeFrame {
     pub pc: u64,
     /// Stack pointer in that frame: the callee's canonical frame address.
     pub sp: u64,
+    /// How it was found: bits of [`how`].
+    pub how: u64,
 }
 
 /// One interpreter frame.
@@ -359,6 +387,8 @@ pub struct CallStats {
 pub struct OpenCall {
     /// Stack pointer at entry, pointing at the return address.
     pub sp: u64,
+    /// The return address at `sp`, which a return probe replaces on the stack.
+    pub return_address: u64,
     /// When it began, CLOCK_MONOTONIC.
     pub start_ns: u64,
     /// Catalogue id.
@@ -377,6 +407,41 @@ pub struct OpenCalls {
     pub _pad: u32,
     /// The calls.
     pub calls: [OpenCall; MAX_OPEN_CALLS],
+}
+
+/// Words of one chunk of the memory both sides see: 4 MiB.
+pub const CHUNK_WORDS: u32 = 1 << 19;
+/// Chunks at most: 2 GiB.
+pub const MAX_CHUNKS: u32 = 512;
+/// Mappings of one process at most.
+pub const MAX_SPACE_ENTRIES: u32 = 1 << 12;
+/// Words of one [`SpaceEntry`].
+pub const SPACE_ENTRY_WORDS: u32 = 4;
+
+/// The executable mappings of a process: where in the memory both sides see they lie, sorted by address.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable, Default)]
+pub struct SpaceRef {
+    /// First word.
+    pub start: u32,
+    /// [`SpaceEntry`]s.
+    pub count: u32,
+}
+
+/// One executable mapping.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable, Default)]
+pub struct SpaceEntry {
+    /// First run-time address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// Run-time address of the table's base.
+    pub origin: u64,
+    /// First word of the unwind table; 0 if there is none (yet).
+    pub table: u32,
+    /// Pages of the table.
+    pub pages: u32,
 }
 
 /// Per-CPU counters of the kernel side, an index each. Ids are never reused.
@@ -405,7 +470,7 @@ pub enum Counter {
 pub const COUNTERS: usize = 8;
 
 const _: () = {
-    assert!(size_of::<Abi>() == 40);
+    assert!(size_of::<Abi>() == 48);
     assert!(size_of::<Config>() == 32);
     assert!(size_of::<SampleHeader>() == 64);
     assert!(size_of::<NativeFrame>() == 8 * NATIVE_FRAME_WORDS);
@@ -414,7 +479,9 @@ const _: () = {
     assert!(size_of::<PythonInfo>() == 48);
     assert!(size_of::<CallKey>() == 16);
     assert!(size_of::<CallStats>() == 5 * 8 + 4 * (crate::latency::BUCKETS + 1));
-    assert!(size_of::<OpenCalls>() == 8 + 24 * MAX_OPEN_CALLS);
+    assert!(size_of::<OpenCalls>() == 8 + 32 * MAX_OPEN_CALLS);
+    assert!(size_of::<SpaceRef>() == 8);
+    assert!(size_of::<SpaceEntry>() == 8 * SPACE_ENTRY_WORDS as usize);
 };
 
 #[cfg(test)]
@@ -429,7 +496,7 @@ mod tests {
             assert!(PythonEnd::from_id(id).is_none_or(|end| end as u8 == id));
             assert!(Gil::from_id(id).is_none_or(|gil| gil as u8 == id));
         }
-        assert_eq!(NativeEnd::from_id(6), None);
+        assert_eq!(NativeEnd::from_id(10), None);
         assert_eq!(PythonEnd::from_id(6), None);
         assert_eq!(Gil::from_id(4), None);
     }

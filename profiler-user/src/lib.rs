@@ -19,3 +19,4 @@ pub mod recording;
 pub mod stack;
 pub mod symbols;
 pub mod ui;
+pub mod unwind;

@@ -7,11 +7,12 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_ktime_get_ns};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
+use profiler_ebpf::memory::UserMemory as _;
 use profiler_ebpf::wire::{CallKey, CallStats, Counter, OpenCall, OpenCalls};
 use profiler_ebpf::{calls, latency};
 
 use super::maps::{CALLS, NO_CALLS, OPEN_CALLS};
-use super::{active_config, count, in_scope};
+use super::{CurrentTask, active_config, count, in_scope};
 
 /// A call begins: the stack pointer points at its return address.
 #[inline(always)]
@@ -40,12 +41,15 @@ pub fn enter(ctx: &ProbeContext) {
     if missed > 0 {
         count(Counter::ReturnsMissed, u64::from(missed));
     }
+    // The probe runs before a return probe replaces it.
+    let return_address = CurrentTask.read::<u64>(sp).unwrap_or(0);
     // SAFETY: a helper without arguments.
     let start_ns = unsafe { bpf_ktime_get_ns() };
     if !calls::push(
         open,
         OpenCall {
             sp,
+            return_address,
             start_ns,
             function: key.function,
             _pad: 0,

@@ -2,8 +2,10 @@
 
 pub mod cuda;
 pub mod maps;
+pub mod python;
 pub mod sample;
 pub mod task;
+pub mod walk;
 
 use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_user};
 use bytemuck::AnyBitPattern;

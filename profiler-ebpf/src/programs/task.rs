@@ -5,7 +5,7 @@ use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
 use aya_ebpf::programs::RawTracePointContext;
 use profiler_ebpf::wire::{Counter, RECORD_THREAD_EXIT, TARGET, ThreadExit};
 
-use super::maps::{EVENTS, OPEN_CALLS, PYTHON, TARGETS};
+use super::maps::{EVENTS, OPEN_CALLS, PYTHON, SPACE_OF, TARGETS};
 use super::{active_config, count, in_scope, read_kernel};
 
 /// A child inherits what is known of its parent: being watched, and the interpreter (same addresses
@@ -33,6 +33,11 @@ pub fn fork(ctx: &RawTracePointContext) {
         if TARGETS.insert(tgid, TARGET, 0).is_err() {
             count(Counter::TargetsFull, 1);
         }
+    }
+    // SAFETY: the value is copied out at once.
+    if let Some(space) = unsafe { SPACE_OF.get(parent) } {
+        // A full table shows as a process without unwind tables: counted there.
+        let _ = SPACE_OF.insert(tgid, space, 0);
     }
     // SAFETY: the value is copied out at once.
     if let Some(info) = unsafe { PYTHON.get(parent) } {

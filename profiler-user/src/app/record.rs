@@ -7,7 +7,7 @@ use wholestack::cli::RecordRequest;
 use wholestack::output::OutputFile;
 use wholestack::profile::Session;
 use wholestack::record::{
-    Ended, Progress, RecordError, RecordSettings, Recorded, Scope, record as run,
+    Ended, Progress, RecordError, RecordSettings, Recorded, Scope, check_rights, record as run,
 };
 use wholestack::recording::Writer;
 use wholestack::ui;
@@ -17,6 +17,7 @@ use super::{Failure, report};
 
 /// Records, writes the files and shows the report.
 pub fn record(request: RecordRequest) -> Result<(), Failure> {
+    check_rights().map_err(with_command)?;
     let (recording, exports) = prepare(&request)?;
     let settings = settings(&request)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -40,6 +41,27 @@ pub fn record(request: RecordRequest) -> Result<(), Failure> {
     // Last, since taking the probes off takes a while.
     drop(recorded.kernel);
     Ok(())
+}
+
+/// Says exactly what to type instead.
+fn with_command(error: RecordError) -> Failure {
+    let failure = Failure::from(error);
+    let program = std::env::current_exe().unwrap_or_else(|_| "wholestack".into());
+    let words = std::iter::once(program.into_os_string()).chain(std::env::args_os().skip(1));
+    let words: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
+    Failure {
+        code: failure.code,
+        error: anyhow::anyhow!("{:#}: sudo {}", failure.error, words.join(" ")),
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Every output is checked before anything is recorded.
@@ -139,5 +161,19 @@ fn say_how_it_ended(ended: Ended) {
         Ended::TargetsGone => {
             eprintln!("wholestack: the recorded processes ended; everything so far is kept")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words come through a shell as they are.
+    #[test]
+    fn words_are_quoted() {
+        assert_eq!(quoted("train.py"), "train.py");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

@@ -12,7 +12,7 @@ pub enum KernelError {
     WrongObject(String),
     /// The kernel offers no type information.
     #[error(
-        "cannot read the kernel's type information in {path}: {source} (the kernel needs CONFIG_DEBUG_INFO_BTF)"
+        "cannot read the kernel's type information in {path} (the kernel needs CONFIG_DEBUG_INFO_BTF)"
     )]
     NoBtf {
         /// Where it was looked for.
@@ -48,7 +48,7 @@ pub enum KernelError {
         reason: String,
     },
     /// Perf's side-band could not be opened.
-    #[error("cannot open perf's process events on CPU {cpu}: {source}")]
+    #[error("cannot open perf's process events on CPU {cpu}")]
     Sideband {
         /// Which CPU.
         cpu: u32,
@@ -56,7 +56,7 @@ pub enum KernelError {
         source: io::Error,
     },
     /// The list of CPUs could not be read.
-    #[error("cannot read the list of CPUs from {path}: {source}")]
+    #[error("cannot read the list of CPUs from {path}")]
     Cpus {
         /// Where it was looked for.
         path: String,

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::Path;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, ProgramArray, RingBuf};
 use aya::programs::links::Link as _;
 use aya::programs::perf_event::{
     HardwareEvent, PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent,
@@ -18,6 +18,7 @@ use profiler_ebpf::wire::{
 };
 use tokio::io::unix::AsyncFd;
 
+use super::arena::Arena;
 use super::ring::RawEvent;
 use super::{KernelError, object, offsets};
 use crate::profile::Clock;
@@ -35,9 +36,11 @@ pub struct KernelSettings<'a> {
 
 /// The loaded kernel side. Dropping it detaches and unloads everything.
 pub struct Kernel {
-    ebpf: Ebpf,
+    pub(super) ebpf: Ebpf,
     config: Config,
     sampling: Vec<PerfEventLinkId>,
+    stages: Option<ProgramArray<MapData>>,
+    pub(super) arena: Arena,
 }
 
 impl Kernel {
@@ -59,6 +62,8 @@ impl Kernel {
             ebpf,
             config,
             sampling: Vec::new(),
+            stages: None,
+            arena: Arena::default(),
         };
         kernel.write_config()?;
         kernel.load_programs()?;
@@ -66,10 +71,12 @@ impl Kernel {
     }
 
     fn load_programs(&mut self) -> Result<(), KernelError> {
-        let sample = "sample";
-        self.program::<PerfEvent>(sample)?
-            .load()
-            .map_err(|error| refused(sample, &error))?;
+        for name in ["sample", "walk_native", "walk_python"] {
+            self.program::<PerfEvent>(name)?
+                .load()
+                .map_err(|error| refused(name, &error))?;
+        }
+        self.set_stages()?;
         for name in ["cuda_enter", "cuda_exit"] {
             self.program::<UProbe>(name)?
                 .load()
@@ -85,6 +92,26 @@ impl Kernel {
                 .attach(tracepoint)
                 .map_err(|error| not_attached(tracepoint, &error))?;
         }
+        Ok(())
+    }
+
+    /// The sampler's later stages, in the order the kernel side numbers them.
+    fn set_stages(&mut self) -> Result<(), KernelError> {
+        let map = self
+            .ebpf
+            .take_map("STAGES")
+            .ok_or_else(|| missing_map("STAGES"))?;
+        let mut stages =
+            ProgramArray::try_from(map).map_err(|error| map_error("STAGES", &error))?;
+        for (index, name) in (0u32..).zip(["walk_native", "walk_python"]) {
+            let program = self.program::<PerfEvent>(name)?;
+            let fd = program.fd().map_err(|error| refused(name, &error))?;
+            stages
+                .set(index, fd, 0)
+                .map_err(|error| map_error("STAGES", &error))?;
+        }
+        // The kernel empties a program array that no process holds.
+        self.stages = Some(stages);
         Ok(())
     }
 
@@ -253,7 +280,7 @@ impl Kernel {
             .map_err(|error| map_error(name, &error))
     }
 
-    fn remove<const N: usize>(&mut self, name: &'static str, pid: u32) {
+    pub(super) fn remove<const N: usize>(&mut self, name: &'static str, pid: u32) {
         let Some(map) = self.ebpf.map_mut(name) else {
             return;
         };
@@ -336,17 +363,17 @@ pub fn online_cpus() -> Result<Vec<u32>, KernelError> {
 }
 
 /// A value as the byte array aya stores.
-fn bytes_array<T: bytemuck::NoUninit, const N: usize>(value: &T) -> [u8; N] {
+pub(super) fn bytes_array<T: bytemuck::NoUninit, const N: usize>(value: &T) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(bytes_of(value));
     bytes
 }
 
-fn missing_map(name: &'static str) -> KernelError {
+pub(super) fn missing_map(name: &'static str) -> KernelError {
     KernelError::WrongObject(format!("it has no map `{name}`"))
 }
 
-fn map_error(map: &'static str, error: &dyn std::error::Error) -> KernelError {
+pub(super) fn map_error(map: &'static str, error: &dyn std::error::Error) -> KernelError {
     KernelError::Map {
         map,
         reason: with_causes(error),

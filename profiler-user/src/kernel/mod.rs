@@ -4,6 +4,7 @@
 //! thread ends from the BPF ring ([`ring`]), mappings and process events from the kernel's perf side-band
 //! ([`sideband`]). It names nothing and interprets nothing.
 
+mod arena;
 mod error;
 mod load;
 mod object;

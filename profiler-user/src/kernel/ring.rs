@@ -103,7 +103,11 @@ mod tests {
         };
         let mut bytes = bytes_of(&header).to_vec();
         bytes.extend(0xffff_ffff_8100_0000_u64.to_ne_bytes());
-        bytes.extend(bytes_of(&NativeFrame { pc: 1, sp: 2 }));
+        bytes.extend(bytes_of(&NativeFrame {
+            pc: 1,
+            sp: 2,
+            how: 0,
+        }));
         bytes.extend(bytes_of(&PythonFrame {
             code: 3,
             instruction: 4,
@@ -120,7 +124,14 @@ mod tests {
             panic!("no sample")
         };
         assert_eq!(sample.kernel, [0xffff_ffff_8100_0000]);
-        assert_eq!(sample.native, [NativeFrame { pc: 1, sp: 2 }]);
+        assert_eq!(
+            sample.native,
+            [NativeFrame {
+                pc: 1,
+                sp: 2,
+                how: 0
+            }]
+        );
         assert_eq!(sample.python[0].check, 6);
         assert_eq!(RawEvent::Sample(sample).time_ns(), 7);
     }

@@ -1,7 +1,9 @@
 //! How an ELF file's parts are loaded: from addresses in the file to offsets in it and back.
 
+use std::fs::File;
+
 use object::read::elf::{ElfFile64, ProgramHeader as _};
-use object::{Endianness, ReadRef, elf};
+use object::{Endianness, ReadCache, ReadRef, elf};
 
 /// One loadable segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +19,13 @@ struct Segment {
 pub struct ElfLoad(Vec<Segment>);
 
 impl ElfLoad {
+    /// Reads them from a file; `None` if it is no 64-bit ELF file.
+    pub fn read(file: &File) -> Option<Self> {
+        let cache = ReadCache::new(file);
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+        Some(Self::of(&elf))
+    }
+
     /// Reads the program headers.
     pub fn of<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, Endianness, R>) -> Self {
         let endian = file.endian();

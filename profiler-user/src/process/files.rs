@@ -8,12 +8,17 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+use crate::kernel::sideband::MappingRecord;
+
 /// Index of a file in a [`FileTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u32);
 
 /// Files kept; further ones are counted and stay unnamed.
 const MAX_FILES: usize = 65536;
+
+/// The path of the small library that the kernel maps into every process.
+const VDSO: &[u8] = b"[vdso]";
 
 /// What makes two mapped files the same. The path is part of it since an inode number alone can be used
 /// again once its file is gone.
@@ -64,10 +69,10 @@ pub struct FileTable {
 }
 
 impl FileTable {
-    /// A table that keeps at most half of the descriptors this process may have.
+    /// A table that keeps at most a quarter of the descriptors this process may have.
     pub fn new() -> Self {
         Self {
-            max_open: max_open_files() / 2,
+            max_open: max_open_files() / 4,
             ..Self::default()
         }
     }
@@ -95,6 +100,20 @@ impl FileTable {
         self.open += usize::from(file.is_some());
         let path = String::from_utf8_lossy(&key.path).into_owned();
         id(self.files.insert_full(key, MappedFile { path, file }).0)
+    }
+
+    /// The file of a mapping of process `pid`; `None` for memory without one.
+    pub fn intern_record(&mut self, pid: u32, record: &MappingRecord) -> Option<FileId> {
+        if record.inode == 0 && record.path != VDSO {
+            return None;
+        }
+        let key = FileKey {
+            device: record.device,
+            inode: record.inode,
+            path: record.path.clone(),
+        };
+        let end = record.start.checked_add(record.bytes)?;
+        self.intern(key, pid, record.start, end)
     }
 
     /// The file behind an id.
@@ -128,8 +147,8 @@ fn max_open_files() -> usize {
 
 /// Opens a mapped file: by the mapping itself, which also finds deleted and replaced files; else by its
 /// path in the process's own root, if what lies there has the same inode.
-pub fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
-    if key.path == b"[vdso]" {
+fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
+    if key.path == VDSO {
         return vdso_image();
     }
     if key.inode == 0 {

@@ -12,9 +12,9 @@ mod table;
 
 pub use address_space::{AddressSpace, Mapping};
 pub use elf_load::ElfLoad;
-pub use files::{FileId, FileKey, FileTable, MappedFile, open_mapped};
+pub use files::{FileId, FileTable, MappedFile};
 pub use memory::TargetMemory;
 pub use proc_fs::{
-    all_pids, children_of, executable_mappings, exists, thread_ids, thread_runtime_ns,
+    all_pids, children_of, executable_mappings, exists, has_ended, thread_ids, thread_runtime_ns,
 };
 pub use table::{ProcessState, ProcessTable};

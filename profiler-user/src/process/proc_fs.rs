@@ -11,6 +11,14 @@ pub fn exists(pid: u32) -> bool {
     fs::metadata(format!("/proc/{pid}")).is_ok()
 }
 
+/// Whether a process is over: gone, or its main thread a zombie that nothing else runs beside.
+pub fn has_ended(pid: u32) -> bool {
+    let Some(stat) = process(pid).and_then(|process| process.stat().ok()) else {
+        return true;
+    };
+    matches!(stat.state, 'Z' | 'X') && thread_ids(pid).len() <= 1
+}
+
 /// The kernel's name of the process's main thread.
 pub(super) fn name(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::files::{FileKey, FileTable};
+use super::files::FileTable;
 use super::{AddressSpace, Mapping, proc_fs};
 use crate::kernel::sideband::MappingRecord;
 use crate::profile::ProcessId;
@@ -118,16 +118,7 @@ impl ProcessTable {
     /// A mapping was made.
     pub fn map(&mut self, pid: u32, record: &MappingRecord) -> Option<Mapping> {
         let end = record.start.checked_add(record.bytes)?;
-        let file = if record.inode == 0 && record.path != b"[vdso]" {
-            None
-        } else {
-            let key = FileKey {
-                device: record.device,
-                inode: record.inode,
-                path: record.path.clone(),
-            };
-            self.files.intern(key, pid, record.start, end)
-        };
+        let file = self.files.intern_record(pid, record);
         let mapping = Mapping {
             start: record.start,
             end,

@@ -22,11 +22,17 @@ pub enum Truncation {
     ThirtyTwoBit = 7,
     /// The kernel's part of the stack could not be taken.
     KernelStack = 8,
+    /// The native walk met code whose unwind data says nothing of that place.
+    NoUnwindData = 9,
+    /// The native walk met code whose unwind table was not there (yet).
+    NoTable = 10,
+    /// The walk was given up for a reason of wholestack's own.
+    Abandoned = 11,
 }
 
 impl Truncation {
     /// Every reason there is.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::NoFramePointers,
         Self::NativeDepth,
         Self::StackUnreadable,
@@ -35,6 +41,9 @@ impl Truncation {
         Self::PythonLate,
         Self::ThirtyTwoBit,
         Self::KernelStack,
+        Self::NoUnwindData,
+        Self::NoTable,
+        Self::Abandoned,
     ];
 
     /// The reason in the reader's words.
@@ -48,6 +57,9 @@ impl Truncation {
             Self::PythonLate => "Python not known yet",
             Self::ThirtyTwoBit => "32-bit program",
             Self::KernelStack => "kernel stack not taken",
+            Self::NoUnwindData => "code without unwind data",
+            Self::NoTable => "unwind table not ready",
+            Self::Abandoned => "walk given up",
         }
     }
 
@@ -127,6 +139,16 @@ impl Accounting {
     pub fn lose(&mut self, reason: Loss, count: u64) {
         if count > 0 {
             *self.lost.entry(reason).or_insert(0) += count;
+        }
+    }
+
+    /// Counts that a limit was hit.
+    pub fn hit_limit(&mut self, name: &str, times: u64) {
+        match self.limits.get_mut(name) {
+            Some(count) => *count += times,
+            None => {
+                self.limits.insert(name.to_owned(), times);
+            }
         }
     }
 

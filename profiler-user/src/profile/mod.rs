@@ -27,6 +27,9 @@ use indexmap::{IndexMap, IndexSet};
 /// Distinct stacks a profile holds; samples of further ones go to one marked stack and are counted.
 pub const MAX_STACKS: usize = 1 << 20;
 
+/// Distinct frames a profile holds; further ones become one marked frame and are counted.
+pub const MAX_FRAMES: usize = 1 << 21;
+
 /// A finished or growing profile.
 #[derive(Debug, Default, Clone)]
 pub struct Profile {
@@ -53,11 +56,13 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Interns a frame.
-    ///
-    /// # Panics
-    /// Never in practice: 2^32 distinct frames would be needed.
+    /// Interns a frame. At [`MAX_FRAMES`] a marker takes its place.
     pub fn intern_frame(&mut self, frame: Frame) -> FrameId {
+        if self.frames.len() >= MAX_FRAMES && !self.frames.contains(&frame) {
+            self.accounting.hit_limit("distinct frames not kept", 1);
+            let text = self.strings.intern("[more distinct frames than are kept]");
+            return FrameId(index_u32(self.frames.insert_full(Frame::marker(text)).0));
+        }
         FrameId(index_u32(self.frames.insert_full(frame).0))
     }
 

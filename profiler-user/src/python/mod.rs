@@ -7,12 +7,14 @@ mod code;
 mod detect;
 mod layout;
 mod lines;
+mod plumbing;
 mod text;
 mod thread_name;
 
 pub use code::{CodeCache, PythonPlace};
 pub use detect::{PythonBuild, PythonVersion, detect};
 pub use layout::info_for;
+pub use plumbing::is_plumbing;
 pub use thread_name::thread_name;
 
 /// Function whose native activation evaluates Python frames.

@@ -27,7 +27,7 @@ pub enum RecordError {
     #[error("there is no process {0}: see `ps -e` for those there are")]
     NoProcess(u32),
     /// The command could not be started.
-    #[error("cannot start `{}`: {source}", program.display())]
+    #[error("cannot start `{}`", program.display())]
     Start {
         /// The program.
         program: PathBuf,
@@ -41,7 +41,7 @@ pub enum RecordError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// The system failed us in a way that is no user's doing.
-    #[error("{what}: {source}")]
+    #[error("{what}")]
     System {
         /// What was being done.
         what: &'static str,
@@ -58,8 +58,5 @@ fn missing(rights: &[Right]) -> String {
         .iter()
         .map(|right| format!("{} (to {})", right.name, right.purpose))
         .collect();
-    format!(
-        "missing {}: run it as root, as in `sudo wholestack record ...`",
-        list.join(", ")
-    )
+    format!("missing {}: run it as root", list.join(", "))
 }

@@ -4,20 +4,23 @@
 //! (naming, merging, writing) runs on a plain thread behind a bounded queue; when it falls behind, the
 //! kernel's ring fills and counts what it loses.
 
+mod builder;
 mod command;
 mod cuda;
 mod error;
 mod naming;
 mod pipeline;
+mod places;
 mod pythons;
 mod run;
 mod scout;
 mod tasks;
+mod unwinding;
 mod worker;
 
 pub use command::{Invoker, invoker};
 pub use error::RecordError;
-pub use run::{Ended, Progress, Recorded, record};
+pub use run::{Ended, Progress, Recorded, check_rights, record};
 
 use std::collections::HashSet;
 use std::ffi::OsString;

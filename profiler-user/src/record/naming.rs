@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use profiler_ebpf::wire::{NativeFrame, PythonFrame};
+use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
 use crate::cuda::CATALOGUE;
 use crate::process::{FileId, FileTable, ProcessState};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
-use crate::python::{CodeCache, EVALUATOR};
+use crate::python::{CodeCache, EVALUATOR, is_plumbing};
 use crate::stack::{Names, NativeName, PythonName};
 use crate::symbols::{KernelSymbols, NativeSymbols};
 
@@ -22,6 +22,9 @@ const ROOTS: [&str; 8] = [
     "_dl_start_user",
     "thread_start",
 ];
+
+/// Where x86-64 Linux puts that page: the last below the end of user space (kernel/events/uprobes.c).
+const UPROBES_PAGE: u64 = 0x7fff_ffff_e000;
 
 /// Every source of names, kept for the whole recording.
 #[derive(Default)]
@@ -59,14 +62,15 @@ impl SampleNames<'_> {
     }
 
     /// A native frame that is in no known file.
-    fn nowhere(&mut self, module: &str, pc: u64, leaf: bool) -> NativeName<Vec<FrameId>> {
-        let frame = self.unnamed(FrameKind::Native, module, pc);
-        // Without the file there is no telling whether a call comes before: only the leaf is certain.
+    fn nowhere(&mut self, module: &str, frame: &NativeFrame) -> NativeName<Vec<FrameId>> {
+        let named = self.unnamed(FrameKind::Native, module, frame.pc);
+        // Without the file there is no telling whether a call comes before: a guess stays one.
         NativeName {
-            frame: vec![frame],
+            frame: vec![named],
             evaluator: false,
+            plumbing: false,
             root: false,
-            plausible: leaf,
+            plausible: frame.how & how::GUESSED == 0,
         }
     }
 }
@@ -89,17 +93,24 @@ impl Names for SampleNames<'_> {
         }
     }
 
-    fn native(&mut self, frame: &NativeFrame, leaf: bool) -> NativeName<Vec<FrameId>> {
+    fn native(&mut self, frame: &NativeFrame) -> NativeName<Vec<FrameId>> {
         // A return address lies behind its call, perhaps in the next function: look inside the call.
-        let pc = if leaf { frame.pc } else { frame.pc - 1 };
+        let returns = frame.how & how::RETURN_ADDRESS;
+        let pc = frame.pc - returns;
         let Some(process) = self.process else {
-            return self.nowhere("[exited]", frame.pc, leaf);
+            return self.nowhere("[exited]", frame);
         };
         let Some(mapping) = process.space.find(pc).copied() else {
-            return self.nowhere("[unmapped]", frame.pc, leaf);
+            return self.nowhere("[unmapped]", frame);
         };
         let Some(id) = mapping.file else {
-            return self.nowhere("[anon]", frame.pc, leaf);
+            // The page the kernel puts its return probes' code on; it reports no mapping for it.
+            let module = if (UPROBES_PAGE..UPROBES_PAGE + 4096).contains(&pc) {
+                "[uprobes]"
+            } else {
+                "[anon]"
+            };
+            return self.nowhere(module, frame);
         };
         let file = self.files.get(id);
         let offset = mapping.file_offset_of(pc);
@@ -108,11 +119,18 @@ impl Names for SampleNames<'_> {
             .functions
             .last()
             .map_or("", |function| function.function.as_str());
+        let interpreter = self.sources.interpreters.contains(&id);
         let name = NativeName {
             frame: Vec::new(),
-            evaluator: outermost == EVALUATOR && self.sources.interpreters.contains(&id),
+            evaluator: interpreter && outermost == EVALUATOR,
+            plumbing: interpreter
+                && !place.functions.is_empty()
+                && place
+                    .functions
+                    .iter()
+                    .all(|place| is_plumbing(&place.function)),
             root: ROOTS.contains(&outermost),
-            plausible: leaf || place.is_call,
+            plausible: returns == 0 || place.is_call.unwrap_or(frame.how & how::GUESSED == 0),
         };
         let module = self.intern(&file.path);
         if place.functions.is_empty() {

@@ -422,6 +422,22 @@ impl<W: Write> Pipeline<W> {
         for (name, count) in [
             ("Python processes not watched", scouted.pythons_over_limit),
             ("process records seen late", scouted.records_missed),
+            (
+                "unwind tables that could not be had",
+                scouted.unwinding.tables_failed,
+            ),
+            (
+                "unwind tables not kept",
+                scouted.unwinding.tables_over_limit,
+            ),
+            (
+                "mappings not walked by table",
+                scouted.unwinding.mappings_over_limit,
+            ),
+            (
+                "processes not walked by table",
+                scouted.unwinding.spaces_over_limit,
+            ),
         ] {
             if count > 0 {
                 self.profile

@@ -155,13 +155,20 @@ pub async fn record<W: Write + Send + 'static>(
     })
 }
 
+/// Refuses to go on without the rights that recording needs.
+pub fn check_rights() -> Result<(), RecordError> {
+    let missing = missing_rights();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(RecordError::MissingRights(missing))
+    }
+}
+
 /// Refuses what cannot be done, before anything is loaded. Returns the scope with children of pids
 /// resolved, and its description.
 fn check(settings: &RecordSettings) -> Result<(Scope, String), RecordError> {
-    let missing = missing_rights();
-    if !missing.is_empty() {
-        return Err(RecordError::MissingRights(missing));
-    }
+    check_rights()?;
     let limit = max_frequency_hz().unwrap_or(u32::MAX);
     if settings.frequency_hz == 0 || settings.frequency_hz > limit {
         return Err(RecordError::Frequency {

@@ -1,36 +1,53 @@
-//! The thread that goes ahead: it tells the kernel side about every Python and every CUDA driver the moment
-//! one is mapped, so that naming, which may take long, never delays a probe.
+//! The thread that goes ahead: it tells the kernel side about every Python, every CUDA driver and every unwind
+//! table the moment a file is mapped, so that naming, which may take long, never delays a probe or a walk.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::RecordError;
+use super::builder::{Builder, Built};
 use super::cuda::Drivers;
 use super::pythons::Pythons;
+use super::unwinding::{UnwindLimits, Unwinding};
 use crate::kernel::Kernel;
 use crate::kernel::sideband::{MappingRecord, SidebandEvent};
-use crate::process::{ElfLoad, FileKey, all_pids, executable_mappings, open_mapped};
+use crate::process::{
+    ElfLoad, FileId, FileTable, Mapping, all_pids, executable_mappings, has_ended,
+};
 use crate::python::{PythonBuild, detect};
 
-/// Records waiting at most; further ones are counted, and what they told is found by naming later.
+/// Tasks waiting at most; further records are counted, and what they told is found by naming later.
 const QUEUE: usize = 65536;
+/// How often processes whose main thread has ended are looked at again.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What was found in a file.
-#[derive(Debug, Clone)]
-struct Found {
-    python: Option<(PythonBuild, ElfLoad)>,
+/// What the scout is asked to look at.
+enum Task {
+    Record(SidebandEvent),
+    Built(Built),
+    Stop,
 }
 
 /// What the scout knows.
 pub(super) struct Scout {
     kernel: Arc<Mutex<Kernel>>,
-    files: HashMap<FileKey, Found>,
+    files: FileTable,
+    /// Files looked at, and the Python runtime found in them.
+    seen: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
     pythons: Pythons,
     drivers: Drivers,
+    unwinding: Unwinding,
+    builder: Builder,
+    inbox: Receiver<Task>,
+    tasks: SyncSender<Task>,
     /// Processes watched; `None` for the whole machine.
     targets: Option<HashSet<u32>>,
+    /// Processes whose main thread has ended, and when they were last looked at.
+    ending: HashSet<u32>,
+    looked: Instant,
 }
 
 /// What the reader of the profile must know of the scout's work.
@@ -39,21 +56,48 @@ pub(super) struct Scouted {
     pub notes: Vec<String>,
     pub pythons_over_limit: u64,
     pub records_missed: u64,
+    pub unwinding: UnwindLimits,
 }
 
 impl Scout {
-    pub fn new(kernel: Arc<Mutex<Kernel>>, targets: Option<HashSet<u32>>) -> Self {
-        Self {
+    pub fn new(
+        kernel: Arc<Mutex<Kernel>>,
+        targets: Option<HashSet<u32>>,
+    ) -> Result<Self, RecordError> {
+        let (tasks, inbox) = sync_channel(QUEUE);
+        let results = tasks.clone();
+        let builder = Builder::start(move |built| results.send(Task::Built(built)).is_ok())?;
+        Ok(Self {
             kernel,
-            files: HashMap::new(),
+            files: FileTable::new(),
+            seen: HashMap::new(),
             pythons: Pythons::default(),
             drivers: Drivers::default(),
+            unwinding: Unwinding::new(),
+            builder,
+            inbox,
+            tasks,
             targets,
-        }
+            ending: HashSet::new(),
+            looked: Instant::now(),
+        })
     }
 
-    /// Looks at what is mapped now.
-    pub fn scan(&mut self) {
+    /// Looks at what is mapped now, and has the tables for it built for at most `patience`.
+    pub fn scan(&mut self, patience: Duration) {
+        let until = Instant::now() + patience;
+        self.scan_processes();
+        while !self.seen.is_empty() && self.unwinding.tables_known() < self.seen.len() {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.inbox.recv_timeout(left) {
+                Ok(task) => self.on_task(task),
+                Err(_) => break,
+            };
+        }
+        self.flush();
+    }
+
+    fn scan_processes(&mut self) {
         let pids = self
             .targets
             .as_ref()
@@ -67,24 +111,32 @@ impl Scout {
 
     /// Goes on in a thread of its own.
     pub fn start(self) -> Result<ScoutThread, RecordError> {
-        let (records, inbox) = sync_channel(QUEUE);
+        let tasks = self.tasks.clone();
         let thread = std::thread::Builder::new()
             .name("wholestack-look".to_owned())
-            .spawn(move || self.work(&inbox))
+            .spawn(move || self.work())
             .map_err(|source| RecordError::System {
                 what: "cannot start a thread",
                 source,
             })?;
         Ok(ScoutThread {
-            records,
+            tasks,
             missed: AtomicU64::new(0),
             thread,
         })
     }
 
-    fn work(mut self, inbox: &Receiver<SidebandEvent>) -> Scouted {
-        while let Ok(record) = inbox.recv() {
-            self.on_record(&record);
+    fn work(mut self) -> Scouted {
+        while let Ok(task) = self.inbox.recv() {
+            let mut go_on = self.on_task(task);
+            // What came together reaches the kernel together.
+            while go_on && let Ok(task) = self.inbox.try_recv() {
+                go_on = self.on_task(task);
+            }
+            self.flush();
+            if !go_on {
+                break;
+            }
         }
         let mut notes = self.drivers.notes;
         notes.extend(self.pythons.notes());
@@ -92,6 +144,36 @@ impl Scout {
             notes,
             pythons_over_limit: self.pythons.over_limit,
             records_missed: 0,
+            unwinding: self.unwinding.limits,
+        }
+    }
+
+    /// False when there is nothing more to do.
+    fn on_task(&mut self, task: Task) -> bool {
+        match task {
+            Task::Record(record) => self.on_record(&record),
+            Task::Built(Built { file, table }) => {
+                self.with_kernel(|scout, kernel| scout.unwinding.built(kernel, file, table));
+            }
+            Task::Stop => return false,
+        }
+        true
+    }
+
+    fn flush(&mut self) {
+        self.with_kernel(|scout, kernel| scout.unwinding.flush(kernel));
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.looked = Instant::now();
+            let ended: Vec<u32> = self
+                .ending
+                .iter()
+                .copied()
+                .filter(|pid| has_ended(*pid))
+                .collect();
+            for pid in ended {
+                self.ending.remove(&pid);
+                self.forget(pid);
+            }
         }
     }
 
@@ -106,81 +188,98 @@ impl Scout {
             }
             SidebandEvent::Fork {
                 pid, tid, parent, ..
-            } if pid == tid => {
-                if let Some(targets) = &mut self.targets {
-                    // Our only child is the command.
-                    if !targets.contains(parent) && *parent != std::process::id() {
-                        return;
-                    }
-                    targets.insert(*pid);
-                }
-                self.with_kernel(|scout, kernel| scout.pythons.fork(kernel, *parent, *pid));
-            }
+            } if pid == tid => self.on_fork(*parent, *pid),
             SidebandEvent::Name {
                 pid, exec: true, ..
-            } => {
-                self.with_kernel(|scout, kernel| scout.pythons.forget(kernel, *pid));
-            }
+            } => self.forget(*pid),
             // The main thread's end is not the process's: others may still run.
-            SidebandEvent::Exit { pid, tid, .. } if pid == tid && !crate::process::exists(*pid) => {
-                self.with_kernel(|scout, kernel| scout.pythons.forget(kernel, *pid));
+            SidebandEvent::Exit { pid, tid, .. } if pid == tid => {
+                self.ending.insert(*pid);
             }
-            SidebandEvent::Lost(_) => self.scan(),
+            SidebandEvent::Lost(_) => self.scan_processes(),
             _ => {}
         }
+    }
+
+    fn on_fork(&mut self, parent: u32, pid: u32) {
+        if let Some(targets) = &mut self.targets {
+            // Our only child is the command.
+            if !targets.contains(&parent) && parent != std::process::id() {
+                return;
+            }
+            targets.insert(pid);
+        }
+        // A pid that is used again: what is left of its last life goes.
+        if self.ending.remove(&pid) {
+            self.forget(pid);
+        }
+        self.unwinding.fork(parent, pid);
+        self.with_kernel(|scout, kernel| scout.pythons.fork(kernel, parent, pid));
+    }
+
+    /// A process ended or became another program.
+    fn forget(&mut self, pid: u32) {
+        self.with_kernel(|scout, kernel| {
+            scout.pythons.forget(kernel, pid);
+            scout.unwinding.forget(kernel, pid);
+        });
     }
 
     fn in_scope(&self, pid: u32) -> bool {
         self.targets.as_ref().is_none_or(|pids| pids.contains(&pid))
     }
 
-    fn on_mapping(&mut self, pid: u32, mapping: &MappingRecord, mapped_ns: Option<u64>) {
-        let key = FileKey {
-            device: mapping.device,
-            inode: mapping.inode,
-            path: mapping.path.clone(),
-        };
-        if mapping.inode == 0 {
-            return;
-        }
-        if !self.files.contains_key(&key) {
-            let end = mapping.start.saturating_add(mapping.bytes);
-            let Some(file) = open_mapped(&key, pid, mapping.start, end) else {
-                return;
-            };
-            let path = String::from_utf8_lossy(&key.path).into_owned();
-            self.with_kernel(|scout, kernel| {
-                scout.drivers.mapped(kernel, &path, &file, pid, mapped_ns)
-            });
-            self.files.insert(
-                key.clone(),
-                Found {
-                    python: detect(&file),
-                },
-            );
-        }
-        let Some((build, load)) = self.files.get(&key).and_then(|found| found.python.clone())
-        else {
+    fn on_mapping(&mut self, pid: u32, record: &MappingRecord, mapped_ns: Option<u64>) {
+        let file = self.files.intern_record(pid, record);
+        let Some(end) = record.start.checked_add(record.bytes) else {
             return;
         };
-        if let Some(bias) = load.bias(mapping.start, mapping.file_offset) {
-            self.with_kernel(|scout, kernel| scout.pythons.found(kernel, pid, &build, bias));
+        let mapping = Mapping {
+            start: record.start,
+            end,
+            file_offset: record.file_offset,
+            file,
+        };
+        if let Some(id) = file {
+            self.look_at(id, pid, mapped_ns);
+            let python = self.seen.get(&id).cloned().flatten();
+            if let Some((build, load)) = python
+                && let Some(bias) = load.bias(mapping.start, mapping.file_offset)
+            {
+                self.with_kernel(|scout, kernel| scout.pythons.found(kernel, pid, &build, bias));
+            }
         }
+        self.unwinding.map(pid, mapping);
+    }
+
+    /// Looks into a file that was not seen before.
+    fn look_at(&mut self, id: FileId, pid: u32, mapped_ns: Option<u64>) {
+        if self.seen.contains_key(&id) {
+            return;
+        }
+        let file = self.files.get(id);
+        let path = file.path.clone();
+        let Some(handle) = file.file().and_then(|file| file.try_clone().ok()) else {
+            return;
+        };
+        self.with_kernel(|scout, kernel| {
+            scout.drivers.mapped(kernel, &path, &handle, pid, mapped_ns)
+        });
+        self.seen.insert(id, detect(&handle));
+        self.builder.build(id, handle);
     }
 
     fn with_kernel(&mut self, act: impl FnOnce(&mut Self, &mut Kernel)) {
         let kernel = Arc::clone(&self.kernel);
         // A thread that panicked while it held the lock left at most a table entry undone.
-        let mut kernel = kernel
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
         act(self, &mut kernel);
     }
 }
 
 /// A running scout.
 pub(super) struct ScoutThread {
-    records: SyncSender<SidebandEvent>,
+    tasks: SyncSender<Task>,
     missed: AtomicU64,
     thread: std::thread::JoinHandle<Scouted>,
 }
@@ -189,7 +288,7 @@ impl ScoutThread {
     /// Hands over records in order of time. Never waits.
     pub fn show(&self, records: &[SidebandEvent]) {
         for record in records {
-            if self.records.try_send(record.clone()).is_err() {
+            if self.tasks.try_send(Task::Record(record.clone())).is_err() {
                 self.missed.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -197,7 +296,8 @@ impl ScoutThread {
 
     /// Waits until everything handed over is done.
     pub fn finish(self) -> Scouted {
-        drop(self.records);
+        // A scout that has ended left what it knew with its thread.
+        let _ = self.tasks.send(Task::Stop);
         let scouted = self.thread.join().unwrap_or_default();
         Scouted {
             records_missed: self.missed.into_inner(),

@@ -11,9 +11,16 @@ pub(super) struct Tasks {
     threads: FxHashMap<(ProcessId, u32), ThreadId>,
     /// CPU time threads had used when the recording began.
     runtime_before_ns: FxHashMap<(u32, u32), u64>,
+    /// Stands for all processes beyond the limit.
+    overflow: Option<ProcessId>,
     /// Threads that were asked for their Python name, and how often.
     name_tries: FxHashMap<ThreadId, u8>,
 }
+
+/// Processes kept apart; samples of further ones go to one marked entry and are counted.
+const MAX_PROCESSES: usize = 1 << 18;
+/// Threads kept apart, likewise.
+const MAX_THREADS: usize = 1 << 20;
 
 /// How often a thread is asked for its Python name.
 const NAME_TRIES: u8 = 3;
@@ -51,6 +58,10 @@ impl Tasks {
             command: profile.strings.intern(&command),
             ended_ns: None,
         };
+        if profile.processes.len() >= MAX_PROCESSES {
+            profile.accounting.hit_limit("processes not kept apart", 1);
+            return self.overflow_process(profile);
+        }
         let id = ProcessId(next(profile.processes.len()));
         profile.processes.push(process);
         if let Some(state) = table.get_mut(pid) {
@@ -70,6 +81,10 @@ impl Tasks {
         if let Some(known) = self.threads.get(&(process, tid)) {
             return *known;
         }
+        if profile.threads.len() >= MAX_THREADS {
+            profile.accounting.hit_limit("threads not kept apart", 1);
+            return self.overflow_thread(profile);
+        }
         let id = ThreadId(next(profile.threads.len()));
         let name = profile.strings.intern(comm);
         profile.threads.push(Thread {
@@ -80,6 +95,35 @@ impl Tasks {
         });
         self.threads.insert((process, tid), id);
         id
+    }
+
+    fn overflow_process(&mut self, profile: &mut Profile) -> ProcessId {
+        *self.overflow.get_or_insert_with(|| {
+            let name = profile.strings.intern("[more than are kept]");
+            let id = ProcessId(next(profile.processes.len()));
+            profile.processes.push(Process {
+                pid: 0,
+                name,
+                command: StringId::default(),
+                ended_ns: None,
+            });
+            id
+        })
+    }
+
+    fn overflow_thread(&mut self, profile: &mut Profile) -> ThreadId {
+        let process = self.overflow_process(profile);
+        *self.threads.entry((process, 0)).or_insert_with(|| {
+            let name = profile.strings.intern("[more than are kept]");
+            let id = ThreadId(next(profile.threads.len()));
+            profile.threads.push(Thread {
+                process,
+                tid: 0,
+                name,
+                cpu_ns: None,
+            });
+            id
+        })
     }
 
     /// The entry of a thread, if it has one.

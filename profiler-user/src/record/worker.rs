@@ -16,6 +16,8 @@ use crate::recording::Writer;
 
 /// Batches waiting at most: beyond that, the rings wait in the kernel.
 const QUEUE: usize = 64;
+/// How long a recording waits at its start for the unwind tables of what runs already.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How often what was kept goes to the file.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -54,8 +56,8 @@ impl<W: Write + Send + 'static> Worker<W> {
         writer: Option<Writer<W>>,
         scope: Scope,
     ) -> Result<Self, RecordError> {
-        let mut scout = Scout::new(Arc::clone(&kernel), scope.targets());
-        scout.scan();
+        let mut scout = Scout::new(Arc::clone(&kernel), scope.targets())?;
+        scout.scan(PATIENCE);
         let scout = scout.start()?;
         let (tasks, inbox) = mpsc::channel(QUEUE);
         let (begun, has_begun) = oneshot::channel();

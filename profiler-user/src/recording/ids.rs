@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(known(clock), [1, 2]);
         assert_eq!(known(frame_kind), [1, 2, 3, 4, 5]);
         assert_eq!(known(gil), [0, 1, 2, 3]);
-        assert_eq!(known(truncation), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(known(truncation), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!(known(loss), [1, 2, 3, 4]);
         assert_eq!(known(call_class), [1, 2, 3, 4, 5]);
     }
@@ -106,7 +106,7 @@ mod tests {
         for id in 0..=3 {
             assert_eq!(gil_id(gil(id).unwrap()), id);
         }
-        for id in 0..=8 {
+        for id in 0..=11 {
             assert_eq!(truncation_id(truncation(id).unwrap()), id);
         }
     }

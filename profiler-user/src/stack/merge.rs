@@ -17,6 +17,8 @@ pub struct NativeName<F> {
     pub frame: F,
     /// It is the function that evaluates Python frames: a Python frame stands for it.
     pub evaluator: bool,
+    /// It is the interpreter's calling machinery, which is not shown unless execution is in it.
+    pub plumbing: bool,
     /// It is one that threads or programs begin with: a stack that ends in it is whole.
     pub root: bool,
     /// For a caller: its return address follows a call. If not, the walk went astray here.
@@ -38,8 +40,8 @@ pub trait Names {
     type Frame;
     /// A kernel address. The leaf is exact, callers are return addresses.
     fn kernel(&mut self, address: u64, leaf: bool) -> Self::Frame;
-    /// A native frame: `frames` gets its functions, innermost first.
-    fn native(&mut self, frame: &NativeFrame, leaf: bool) -> NativeName<Vec<Self::Frame>>;
+    /// A native frame: its functions, innermost first.
+    fn native(&mut self, frame: &NativeFrame) -> NativeName<Vec<Self::Frame>>;
     /// A Python frame.
     fn python(&mut self, frame: &PythonFrame) -> PythonName<Self::Frame>;
     /// A driver call by its catalogue id.
@@ -62,7 +64,7 @@ pub struct Merged<F> {
 }
 
 /// Marks where native frames are missing between what is shown on either side.
-const NATIVE_CUT: &str = "[native frames not walked: code without frame pointers]";
+const NATIVE_CUT: &str = "[native frames cut]";
 /// Stands at the root of a Python stack deeper than is walked.
 const PYTHON_CUT: &str = "[Python frames cut]";
 /// Stands for a thread of which nothing is known.
@@ -97,12 +99,13 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
         .open_call
         .checked_sub(1)
         .map(|id| (id, sample.header.open_call_sp));
-    let mut whole = NativeEnd::from_id(sample.header.native_end) == Some(NativeEnd::Root);
+    let end = NativeEnd::from_id(sample.header.native_end);
+    let mut whole = matches!(end, Some(NativeEnd::Root | NativeEnd::Outermost));
     let mut ended_in_evaluator = false;
     let mut ended_at_root = false;
     for (index, native) in sample.native.iter().enumerate() {
         let leaf = index == 0;
-        let name = names.native(native, leaf);
+        let name = names.native(native);
         if !leaf && !name.plausible {
             whole = false;
             break;
@@ -112,8 +115,10 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
             frames.push(names.call(id));
         }
         let extent_end = sample.native.get(index + 1).map(|caller| caller.sp);
-        // A Python frame stands for its evaluator.
-        if !name.evaluator || python.peek().is_none() {
+        // A Python frame stands for its evaluator, and for the machinery that led to it.
+        let folded = name.evaluator && python.peek().is_some()
+            || name.plumbing && !leaf && !sample.python.is_empty();
+        if !folded {
             frames.extend(name.frame);
         }
         match extent_end {
@@ -122,7 +127,8 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
         }
         ended_at_root = name.root;
     }
-    whole &= ended_at_root;
+    // An end mark in `rbp` may be chance; unwind data that says so is not.
+    whole &= ended_at_root || end == Some(NativeEnd::Outermost);
     let joined = whole || ended_in_evaluator || sample.native.is_empty();
     let left: Vec<PythonFrame> = python.copied().collect();
     rest(names, frames, &left, call, joined);
@@ -213,10 +219,13 @@ fn truncation(sample: &RawSample, native_whole: bool, runs_python: bool) -> Opti
     }
     match NativeEnd::from_id(header.native_end) {
         Some(NativeEnd::NoUserStack) => None,
-        Some(NativeEnd::Root) if native_whole => None,
-        Some(NativeEnd::Root | NativeEnd::NoFramePointer) | None => {
+        Some(NativeEnd::Root | NativeEnd::Outermost) if native_whole => None,
+        Some(NativeEnd::Root | NativeEnd::Outermost | NativeEnd::NoFramePointer) | None => {
             Some(Truncation::NoFramePointers)
         }
+        Some(NativeEnd::NoUnwindData) => Some(Truncation::NoUnwindData),
+        Some(NativeEnd::NoTable) => Some(Truncation::NoTable),
+        Some(NativeEnd::Abandoned) => Some(Truncation::Abandoned),
         Some(NativeEnd::Unreadable) => Some(Truncation::StackUnreadable),
         Some(NativeEnd::Depth) => Some(Truncation::NativeDepth),
         Some(NativeEnd::ThirtyTwoBit) => Some(Truncation::ThirtyTwoBit),

@@ -33,8 +33,9 @@ pub struct NativePlace {
     pub functions: Vec<SourcePlace>,
     /// Where the function begins that has no name, as a file offset, where the file's unwind data tells.
     pub unnamed_start: Option<u64>,
-    /// Whether the place right after can be returned to: its instruction is a call.
-    pub is_call: bool,
+    /// Whether the place right after can be returned to: its instruction is a call. `None` if the file could
+    /// not be read.
+    pub is_call: Option<bool>,
 }
 
 /// Names places, remembering what it was asked.
@@ -158,13 +159,9 @@ fn source_place(name: &str, code: Option<&blazesym::symbolize::CodeInfo<'_>>) ->
     }
 }
 
-fn ends_call(file: &MappedFile, return_offset: u64) -> bool {
-    let Some(file) = file.file() else {
-        return false;
-    };
+fn ends_call(file: &MappedFile, return_offset: u64) -> Option<bool> {
     let mut before = [0; CALL_BYTES];
-    let Some(start) = return_offset.checked_sub(CALL_BYTES as u64) else {
-        return false;
-    };
-    file.read_exact_at(&mut before, start).is_ok() && follows_call(&before)
+    let start = return_offset.checked_sub(CALL_BYTES as u64)?;
+    file.file()?.read_exact_at(&mut before, start).ok()?;
+    Some(follows_call(&before))
 }

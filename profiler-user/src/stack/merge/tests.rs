@@ -5,7 +5,7 @@ use profiler_ebpf::wire::{RECORD_SAMPLE, SampleHeader};
 
 use super::*;
 
-/// Addresses below 100 are the interpreter's, 42 its evaluator, 1 a root, 13 not behind a call.
+/// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call.
 struct Letters {
     python: bool,
 }
@@ -17,10 +17,11 @@ impl Names for Letters {
         format!("k{address}")
     }
 
-    fn native(&mut self, frame: &NativeFrame, _leaf: bool) -> NativeName<Vec<String>> {
+    fn native(&mut self, frame: &NativeFrame) -> NativeName<Vec<String>> {
         NativeName {
             frame: vec![format!("n{}", frame.pc)],
             evaluator: frame.pc == 42,
+            plumbing: frame.pc == 43,
             root: frame.pc == 1,
             plausible: frame.pc != 13,
         }
@@ -52,7 +53,11 @@ impl Names for Letters {
 fn sample(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawSample {
     let native: Vec<_> = native
         .iter()
-        .map(|(pc, sp)| NativeFrame { pc: *pc, sp: *sp })
+        .map(|(pc, sp)| NativeFrame {
+            pc: *pc,
+            sp: *sp,
+            how: 0,
+        })
         .collect();
     let python: Vec<_> = python
         .iter()
@@ -101,6 +106,18 @@ fn python_stands_where_it_is_evaluated() {
         merged(&sample),
         ("n200 p1 p2 n201 p3 p4 n1".to_owned(), None)
     );
+}
+
+/// Calling machinery is folded away, except where execution is in it and in processes without Python.
+#[test]
+fn machinery_is_folded() {
+    let mut python = sample(
+        &[(43, 10), (42, 20), (43, 30), (201, 40), (42, 50), (1, 90)],
+        &[(1, 25), (2, 60)],
+    );
+    assert_eq!(merged(&python).0, "n43 p1 n201 p2 n1");
+    python.python.clear();
+    assert_eq!(merged(&python).0, "n43 n42 n43 n201 n42 n1");
 }
 
 /// A walk that ends inside the evaluator needs no marker: the Python frame is right there.

@@ -1,0 +1,279 @@
+//! The parts of an ELF file that unwinding needs: where code lies, and where call frame information does.
+
+use std::borrow::Cow;
+
+use object::elf::{self, FileHeader64};
+use object::endian::LittleEndian;
+use object::read::CompressionFormat;
+use object::read::elf::{
+    CompressionHeader as _, FileHeader as _, ProgramHeader as _, SectionHeader as _,
+};
+use object::{ReadRef, SectionIndex};
+
+use super::UnwindError;
+use super::expression::LE;
+
+/// Call frame information is read as a whole: at most this much.
+const MAX_FRAME_BYTES: u64 = 512 << 20;
+/// Section and program headers that are looked at.
+const MAX_HEADERS: u64 = 1 << 16;
+
+/// An ELF file, as far as it has been read.
+pub(super) struct Elf<'d, R: ReadRef<'d>> {
+    data: R,
+    segments: &'d [elf::ProgramHeader64<LittleEndian>],
+    header: &'d FileHeader64<LittleEndian>,
+    /// Where code lies.
+    pub text: Text,
+}
+
+/// Address ranges of a file that hold code, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    /// First address, rounded down to 64 KiB: what row addresses count from.
+    pub base: u64,
+    /// Start and end of each range, from the base on.
+    pub ranges: Vec<(u32, u32)>,
+}
+
+impl Text {
+    /// The end of the last range, from the base on.
+    pub fn end(&self) -> u32 {
+        self.ranges.last().map_or(0, |(_, end)| *end)
+    }
+
+    /// The part of `start..end` that is code, from the base on; `None` if it does not start in code.
+    pub fn clip(&self, start: u64, end: u64) -> Option<(u32, u32)> {
+        let from = u32::try_from(start.checked_sub(self.base)?).ok()?;
+        let to = u32::try_from(end.saturating_sub(self.base)).unwrap_or(u32::MAX);
+        let next = self.ranges.partition_point(|range| range.0 <= from);
+        let range = self.ranges.get(next.checked_sub(1)?)?;
+        let to = to.min(range.1);
+        (from < to).then_some((from, to))
+    }
+}
+
+/// A section of call frame information.
+#[derive(Debug, Default)]
+pub(super) struct FrameSource<'d> {
+    /// Its bytes.
+    pub data: Cow<'d, [u8]>,
+    /// Its address.
+    pub address: u64,
+    /// Whether it has the form of `.debug_frame` rather than of `.eh_frame`.
+    pub debug: bool,
+}
+
+impl<'d, R: ReadRef<'d>> Elf<'d, R> {
+    /// Reads the headers.
+    pub fn parse(data: R) -> Result<Self, UnwindError> {
+        let unreadable = |_| UnwindError::Elf("damaged headers");
+        let header = FileHeader64::<LittleEndian>::parse(data)
+            .map_err(|_| UnwindError::Elf("no such header"))?;
+        let endian = header
+            .endian()
+            .map_err(|_| UnwindError::Elf("big-endian"))?;
+        if header.e_machine(endian) != elf::EM_X86_64 {
+            return Err(UnwindError::Machine(header.e_machine(endian)));
+        }
+        let count = header.phnum(endian, data).map_err(unreadable)? as u64;
+        check_size("program header table", count, MAX_HEADERS)?;
+        let segments = header.program_headers(endian, data).map_err(unreadable)?;
+        Ok(Self {
+            data,
+            segments,
+            header,
+            text: text(segments)?,
+        })
+    }
+
+    /// Where call frame information may be found, best first.
+    pub fn frame_sources(&self) -> Result<Vec<FrameSource<'d>>, UnwindError> {
+        let mut sources = Vec::new();
+        if let Some(found) = self.section(b".eh_frame", false)? {
+            sources.push(found);
+        } else if let Some(found) = self.eh_frame_by_segment()? {
+            sources.push(found);
+        }
+        sources.extend(self.section(b".debug_frame", true)?);
+        Ok(sources)
+    }
+
+    /// Bytes of the file that are loaded at `address`, at most `size` of them.
+    pub fn loaded(&self, address: u64, size: u64) -> Option<&'d [u8]> {
+        let (offset, left) = self.segments.iter().find_map(|segment| {
+            let at = address.checked_sub(segment.p_vaddr(LittleEndian))?;
+            let left = segment.p_filesz(LittleEndian).checked_sub(at)?;
+            let offset = segment.p_offset(LittleEndian).checked_add(at)?;
+            (segment.p_type(LittleEndian) == elf::PT_LOAD && left > 0).then_some((offset, left))
+        })?;
+        self.data.read_bytes_at(offset, size.min(left)).ok()
+    }
+
+    /// The segment of the given type: address and size in the file.
+    pub fn segment(&self, kind: u32) -> Option<(u64, u64)> {
+        let found = self
+            .segments
+            .iter()
+            .find(|segment| segment.p_type(LittleEndian) == kind)?;
+        Some((found.p_vaddr(LittleEndian), found.p_filesz(LittleEndian)))
+    }
+
+    fn section(&self, name: &[u8], debug: bool) -> Result<Option<FrameSource<'d>>, UnwindError> {
+        let count = self.header.shnum(LittleEndian, self.data).unwrap_or(0) as u64;
+        if count == 0 || count > MAX_HEADERS {
+            return Ok(None);
+        }
+        // A file whose section headers are damaged is still one that runs: its segments remain.
+        let Ok(sections) = self.header.sections(LittleEndian, self.data) else {
+            return Ok(None);
+        };
+        let Some((SectionIndex(_), section)) = sections.section_by_name(LittleEndian, name) else {
+            return Ok(None);
+        };
+        if section.sh_type(LittleEndian) == elf::SHT_NOBITS {
+            return Ok(None);
+        }
+        let what = if debug { ".debug_frame" } else { ".eh_frame" };
+        check_size(what, section.sh_size(LittleEndian), MAX_FRAME_BYTES)?;
+        let Ok(data) = section.data(LittleEndian, self.data) else {
+            return Ok(None);
+        };
+        let data = match section.compression(LittleEndian, self.data) {
+            Ok(None) => Cow::Borrowed(data),
+            Ok(Some((header, offset, size))) => {
+                let full = header.ch_size(LittleEndian);
+                check_size(what, full, MAX_FRAME_BYTES)?;
+                match decompress(self.data, header.ch_type(LittleEndian), offset, size, full) {
+                    Some(data) => data,
+                    None => return Ok(None),
+                }
+            }
+            Err(_) => return Ok(None),
+        };
+        Ok(Some(FrameSource {
+            data,
+            address: section.sh_addr(LittleEndian),
+            debug,
+        }))
+    }
+
+    /// `.eh_frame` of a file without section headers: its own search table points to it.
+    fn eh_frame_by_segment(&self) -> Result<Option<FrameSource<'d>>, UnwindError> {
+        let find = || {
+            let (address, size) = self.segment(elf::PT_GNU_EH_FRAME)?;
+            let header = gimli::EhFrameHdr::new(self.loaded(address, size.min(64))?, LE);
+            let bases = gimli::BaseAddresses::default().set_eh_frame_hdr(address);
+            match header.parse(&bases, 8).ok()?.eh_frame_ptr() {
+                gimli::Pointer::Direct(at) => Some(at),
+                gimli::Pointer::Indirect(_) => None,
+            }
+        };
+        let Some(address) = find() else {
+            return Ok(None);
+        };
+        // Its size is not told. It ends itself, at the latest with its segment.
+        let Some(data) = self.loaded(address, MAX_FRAME_BYTES) else {
+            return Ok(None);
+        };
+        Ok(Some(FrameSource {
+            data: Cow::Borrowed(data),
+            address,
+            debug: false,
+        }))
+    }
+}
+
+fn decompress<'d, R: ReadRef<'d>>(
+    data: R,
+    kind: u32,
+    offset: u64,
+    size: u64,
+    full: u64,
+) -> Option<Cow<'d, [u8]>> {
+    let format = match kind {
+        elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
+        elf::ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
+        _ => return None,
+    };
+    let compressed = object::CompressedData {
+        format,
+        data: data.read_bytes_at(offset, size).ok()?,
+        uncompressed_size: full,
+    };
+    compressed.decompress().ok()
+}
+
+fn check_size(what: &'static str, size: u64, limit: u64) -> Result<(), UnwindError> {
+    if size > limit {
+        return Err(UnwindError::PartTooLarge { what, size, limit });
+    }
+    Ok(())
+}
+
+/// The executable segments, as ranges that do not overlap.
+fn text(segments: &[elf::ProgramHeader64<LittleEndian>]) -> Result<Text, UnwindError> {
+    let mut found: Vec<(u64, u64)> = segments
+        .iter()
+        .filter(|segment| {
+            segment.p_type(LittleEndian) == elf::PT_LOAD
+                && segment.p_flags(LittleEndian) & elf::PF_X != 0
+        })
+        .map(|segment| {
+            let start = segment.p_vaddr(LittleEndian);
+            (start, start.saturating_add(segment.p_filesz(LittleEndian)))
+        })
+        .filter(|(start, end)| start < end)
+        .collect();
+    found.sort_unstable();
+    let base = found.first().ok_or(UnwindError::NoText)?.0 & !0xffff;
+    let mut ranges: Vec<(u32, u32)> = Vec::with_capacity(found.len());
+    for (start, end) in found {
+        let span = end - base;
+        // The last page is left out: so the end of code and every page number fit.
+        let to = u32::try_from(span).ok().filter(|to| *to <= 0xffff_0000);
+        let to = to.ok_or(UnwindError::TextTooLarge(span))?;
+        let from = ((start - base) as u32).max(ranges.last().map_or(0, |range| range.1));
+        if from < to {
+            ranges.push((from, to));
+        }
+    }
+    Ok(Text { base, ranges })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only what lies in a range of code is kept, up to its end.
+    #[test]
+    fn clips_to_code() {
+        let text = Text {
+            base: 0x40_0000,
+            ranges: vec![(0x1000, 0x2000), (0x5000, 0x6000)],
+        };
+        assert_eq!(text.clip(0x40_0fff, 0x40_1100), None);
+        assert_eq!(text.clip(0x40_1000, 0x40_1100), Some((0x1000, 0x1100)));
+        assert_eq!(text.clip(0x40_1ff0, 0x40_5100), Some((0x1ff0, 0x2000)));
+        assert_eq!(text.clip(0x40_2000, 0x40_2100), None);
+        assert_eq!(text.clip(0x40_5800, u64::MAX), Some((0x5800, 0x6000)));
+        assert_eq!(text.clip(0x10, 0x20), None);
+        assert_eq!(text.end(), 0x6000);
+    }
+
+    /// What is no ELF file is refused with the reason.
+    #[test]
+    fn refuses_other_files() {
+        let parse = |bytes: &[u8]| Elf::parse(bytes).err();
+        assert_eq!(
+            parse(b"#!/bin/sh\n"),
+            Some(UnwindError::Elf("no such header"))
+        );
+        let mut header = [0u8; 64];
+        header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        header[18] = 183;
+        assert_eq!(parse(&header), Some(UnwindError::Machine(183)));
+        header[18] = 62;
+        assert_eq!(parse(&header), Some(UnwindError::NoText));
+    }
+}

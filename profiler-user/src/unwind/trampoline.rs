@@ -1,0 +1,58 @@
+//! Signal trampolines without call frame information, known by their code.
+//!
+//! musl and Go return from a signal handler through nine bytes of code of which their call frame information
+//! says nothing, or nothing true.
+
+use object::{ReadRef, elf};
+
+use super::elf::Elf;
+
+/// `mov $15, %rax; syscall`: the system call that ends a signal handler.
+pub(super) const CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05];
+
+/// Code that is searched at most. The one C library has 1 MiB, a static program rarely more than this.
+const MAX_SEARCHED: u64 = 64 << 20;
+/// Trampolines kept; a file has one.
+const MAX_FOUND: usize = 16;
+
+/// Addresses in the file at which a trampoline begins. Only a C library or a program that contains one is
+/// searched: a file that needs no other.
+pub(super) fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> Vec<u64> {
+    let mut found = Vec::new();
+    let size: u64 = elf
+        .text
+        .ranges
+        .iter()
+        .map(|(from, to)| u64::from(to - from))
+        .sum();
+    if size > MAX_SEARCHED || needs_others(elf) {
+        return found;
+    }
+    for (from, to) in &elf.text.ranges {
+        let start = elf.text.base + u64::from(*from);
+        let Some(code) = elf.loaded(start, u64::from(to - from)) else {
+            continue;
+        };
+        let matches = code.windows(CODE.len()).enumerate();
+        let matches = matches.filter(|(_, window)| **window == CODE);
+        found.extend(
+            matches
+                .map(|(at, _)| start + at as u64)
+                .take(MAX_FOUND - found.len()),
+        );
+    }
+    found
+}
+
+/// Whether the dynamic section names a needed library.
+fn needs_others<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> bool {
+    let Some((address, size)) = elf.segment(elf::PT_DYNAMIC) else {
+        return false;
+    };
+    let entries = elf.loaded(address, size.min(1 << 16)).unwrap_or_default();
+    let tags = entries.chunks_exact(16).map(|entry| entry[..8].try_into());
+    tags.map_while(Result::ok)
+        .map(i64::from_le_bytes)
+        .take_while(|tag| *tag != elf::DT_NULL)
+        .any(|tag| tag == elf::DT_NEEDED)
+}
