@@ -50,6 +50,14 @@ impl Held {
         }
     }
 
+    /// The programs and maps among these that are in the kernel now, by id and name; for messages.
+    pub fn names(&self) -> Vec<String> {
+        let programs = aya::programs::loaded_programs().flatten().filter(|program| self.programs.contains(&program.id()));
+        let maps = aya::maps::loaded_maps().flatten().filter(|map| self.maps.contains(&map.id()));
+        let programs = programs.map(|program| format!("program {} {:?}", program.id(), program.name_as_str()));
+        programs.chain(maps.map(|map| format!("map {} {:?}", map.id(), map.name_as_str()))).collect()
+    }
+
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.programs.is_empty() && self.links.is_empty() && self.maps.is_empty()

@@ -16,7 +16,7 @@ use crate::scratch::Scratch;
 use crate::{kernel, target, wait};
 
 /// No recording of a test takes longer; one that does hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A recording to be made.
 #[derive(Debug)]

@@ -16,13 +16,24 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// # Panics
 ///
 /// When it has not within [`PATIENCE`]; the message says what was waited for.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_or(look, || what.to_owned())
+}
+
+/// The same, with a message that is made up when it is needed.
+///
+/// # Panics
+///
+/// As [`until`].
+pub fn until_or<T>(mut look: impl FnMut() -> Option<T>, what: impl FnOnce() -> String) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} for this, in vain: {what}");
+        if start.elapsed() > PATIENCE {
+            panic!("waited {PATIENCE:?} for this, in vain: {}", what());
+        }
         thread::sleep(LOOK_EVERY);
     }
 }

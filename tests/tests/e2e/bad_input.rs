@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use wholestack_tests::program::{Said, run, wholestack};
+use wholestack_tests::program::{Said, assert_says_once, run, wholestack};
 use wholestack_tests::recorder::Recorder;
 use wholestack_tests::require_bpf;
 use wholestack_tests::scratch::Scratch;
@@ -36,10 +36,21 @@ fn a_missing_process() {
 #[test]
 fn a_missing_command() {
     require_bpf!();
+    let scratch = Scratch::new();
+    let no_interpreter = scratch.script("script", "#!/no/such/interpreter\n");
     for command in ["no-such-command", "/etc/passwd", "/"] {
         let line = refused(&["--", command], 4);
         assert!(line.contains(&format!("`{command}`")), "{line}");
     }
+    // Only starting it shows that it cannot be: the recording has been announced then.
+    let folder = Scratch::new();
+    let mut record = wholestack(["record", "--"]);
+    let said = Said::from(record.arg(&no_interpreter).current_dir(folder.folder()).output().unwrap());
+    assert_eq!((said.code, &*said.out), (Some(4), ""), "{said:#?}");
+    let last = said.complaints().last().copied().unwrap_or_default();
+    assert!(last.contains(&format!("cannot start `{}`", no_interpreter.display())), "{said:#?}");
+    assert_says_once(last);
+    assert_eq!(folder.names(), Vec::<String>::new(), "nothing was recorded, nothing may be left");
 }
 
 /// A frequency of nothing, or above what the kernel takes: exit code 2, and the kernel's limit is named.

@@ -87,6 +87,23 @@ fn the_command_is_the_callers() {
     }
 }
 
+/// The command has the groups of the user who called sudo, as a login has: devices, of GPUs too, belong to groups.
+#[test]
+fn the_command_is_in_the_callers_groups() {
+    require_bpf!();
+    let scratch = Scratch::new();
+    // A mount namespace of its own has a group that the user is in.
+    let groups = scratch.file("group", "root:x:0:\nnogroup:x:65534:\ntesters:x:4242:nobody\n");
+    let script = format!("mount --bind {} /etc/group && exec \"$0\" \"$@\"", groups.display());
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).arg(program::path()).args(["record", "-o"]).arg(scratch.path("x.wstk"));
+    command.args(["--", "id", "-G"]).env("SUDO_UID", NOBODY.to_string()).env("SUDO_GID", NOBODY.to_string());
+    let said = Said::from(command.output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    let groups: Vec<&str> = said.out.lines().next().unwrap_or_default().split(' ').collect();
+    assert_eq!(groups, ["65534", "4242"], "{said:#?}");
+}
+
 /// Without sudo the command is root's, as the one who called.
 #[test]
 fn the_command_is_roots_for_root() {

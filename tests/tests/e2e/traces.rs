@@ -38,7 +38,8 @@ fn held(recorder: &Running) -> Held {
 /// Waits until all of it is gone. The kernel frees programs a little after the last descriptor is closed, and takes a
 /// tenth of a second for each probe.
 fn assert_gone(held: &Held) {
-    wait::until("every program, link and map of the recorder is gone", || held.alive().is_empty().then_some(()));
+    let is_gone = || held.alive().is_empty().then_some(());
+    wait::until_or(is_gone, || format!("all of the recorder is gone, but {:?} {:?}", held.names(), held.alive().links));
 }
 
 /// Settings of the kernel that a profiler could be tempted to change. Not among them: perf_event_max_sample_rate, which
