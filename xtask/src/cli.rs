@@ -25,6 +25,8 @@ pub enum Chore {
     Tidy,
     /// Install what the tests need, build, run every test, count the skipped ones
     Test(TestArgs),
+    /// Measure a hot path: ratios within one run, since machines differ
+    Bench(BenchArgs),
     /// Everything a change must pass: formatting, lints, tidy, kernel object, docs, release build, tests
     Ci,
 }
@@ -41,6 +43,19 @@ pub enum EbpfChore {
     /// The hashes are compared on any machine. Where the eBPF toolchain is present, the object is built again and
     /// compared byte by byte.
     Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure
+    #[arg(value_enum)]
+    pub name: BenchName,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum BenchName {
+    /// The native walk in the kernel, by unwind tables and by frame pointer (needs root)
+    Unwind,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! Every chore of wholestack behind one entry point: `cargo xtask --help`.
 
 mod apt;
+mod bench;
 mod ci;
 mod cli;
 mod command;
@@ -36,6 +37,7 @@ fn run(cli: Cli) -> Result<()> {
         Chore::Ebpf(EbpfChore::Check(args)) => ebpf::check(&repo, args.into()),
         Chore::Tidy => tidy::run(&repo),
         Chore::Test(args) => test::run(&repo, &args.into()),
+        Chore::Bench(args) => bench::run(&repo, args.name),
         Chore::Ci => ci::run(&repo),
     }
 }

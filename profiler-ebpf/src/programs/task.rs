@@ -28,6 +28,8 @@ pub fn fork(ctx: &RawTracePointContext) {
     let parent = (bpf_get_current_pid_tgid() >> 32) as u32;
     if config.only_targets != 0 {
         if TARGETS.get_ptr(parent).is_none() {
+            // A stranger may get the pid of a watched process that has ended.
+            let _ = TARGETS.remove(tgid);
             return;
         }
         if TARGETS.insert(tgid, TARGET, 0).is_err() {

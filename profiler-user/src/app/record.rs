@@ -107,6 +107,7 @@ fn settings(request: &RecordRequest) -> Result<RecordSettings, Failure> {
         duration: request.duration,
         scope,
         ring_bytes: request.ring_bytes,
+        unwind_tables: true,
         debug_object,
     })
 }

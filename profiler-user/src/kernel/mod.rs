@@ -11,12 +11,14 @@ mod object;
 mod offsets;
 mod rights;
 pub mod ring;
+mod run_time;
 pub mod sideband;
 
 pub use error::KernelError;
 pub use load::{Counters, EventRing, Kernel, KernelSettings, online_cpus};
 pub use object::kernel_object;
 pub use rights::{Right, missing_rights};
+pub use run_time::{RunTime, RunTimeCounting};
 
 /// The kernel's ceiling for samples per second and CPU (`kernel.perf_event_max_sample_rate`).
 pub fn max_frequency_hz() -> Option<u32> {

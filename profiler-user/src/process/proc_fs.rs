@@ -11,12 +11,14 @@ pub fn exists(pid: u32) -> bool {
     fs::metadata(format!("/proc/{pid}")).is_ok()
 }
 
-/// Whether a process is over: gone, or its main thread a zombie that nothing else runs beside.
+/// Whether a process is over: gone, its id now a thread's of another process, or its main thread a zombie that
+/// nothing else runs beside.
 pub fn has_ended(pid: u32) -> bool {
-    let Some(stat) = process(pid).and_then(|process| process.stat().ok()) else {
+    let status = process(pid).and_then(|process| process.status().ok());
+    let Some(status) = status.filter(|status| u32::try_from(status.tgid) == Ok(pid)) else {
         return true;
     };
-    matches!(stat.state, 'Z' | 'X') && thread_ids(pid).len() <= 1
+    status.state.starts_with(['Z', 'X']) && thread_ids(pid).len() <= 1
 }
 
 /// The kernel's name of the process's main thread.
@@ -127,7 +129,7 @@ mod tests {
     #[test]
     fn reads_ourselves() {
         let pid = std::process::id();
-        assert!(exists(pid));
+        assert!(exists(pid) && !has_ended(pid));
         assert!(
             executable_mappings(pid)
                 .iter()
@@ -143,6 +145,7 @@ mod tests {
     #[test]
     fn nothing_of_nobody() {
         assert!(!exists(u32::MAX));
+        assert!(has_ended(u32::MAX));
         assert!(executable_mappings(u32::MAX).is_empty());
         assert_eq!(command(u32::MAX), "");
         assert_eq!(thread_runtime_ns(u32::MAX, 1), None);

@@ -59,6 +59,8 @@ pub struct RecordSettings {
     pub scope: Scope,
     /// Size of the ring from the kernel side in bytes: a power of two, at least a page.
     pub ring_bytes: u32,
+    /// Walk native code by unwind tables; without, by frame pointer alone: only to compare the two.
+    pub unwind_tables: bool,
     /// A kernel object with log lines, for debugging; `None` for the one that ships.
     pub debug_object: Option<Vec<u8>>,
 }

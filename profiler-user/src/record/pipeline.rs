@@ -14,7 +14,7 @@ use super::{RecordError, Scope};
 use crate::kernel::ring::{RawEvent, RawSample};
 use crate::kernel::sideband::SidebandEvent;
 use crate::kernel::{Kernel, monotonic_ns};
-use crate::process::{ElfLoad, FileId, Mapping, ProcessTable, TargetMemory, thread_ids};
+use crate::process::{ElfLoad, FileId, Mapping, ProcessTable, TargetMemory, has_ended, thread_ids};
 use crate::profile::{Loss, Profile, Sample, ThreadId};
 use crate::python::{PythonBuild, detect, info_for, thread_name};
 use crate::recording::Writer;
@@ -170,16 +170,8 @@ impl<W: Write> Pipeline<W> {
 
     /// Whether none of the watched processes is left.
     pub fn targets_gone(&self) -> bool {
-        self.targets
-            .as_ref()
-            .is_some_and(|pids| !pids.is_empty() && pids.iter().all(|pid| self.has_ended(*pid)))
-    }
-
-    fn has_ended(&self, pid: u32) -> bool {
-        self.processes
-            .get(pid)
-            .is_none_or(|state| state.ended_ns.is_some())
-            && !crate::process::exists(pid)
+        let targets = self.targets.as_ref();
+        targets.is_some_and(|pids| pids.iter().all(|pid| has_ended(*pid)))
     }
 
     fn in_scope(&self, pid: u32) -> bool {
@@ -224,6 +216,8 @@ impl<W: Write> Pipeline<W> {
         if let Some(targets) = &mut self.targets {
             // Our only child is the command, which the kernel side watches from before it exists.
             if !targets.contains(&parent) && parent != std::process::id() {
+                // A stranger may get the pid of a watched process that has ended.
+                targets.remove(&pid);
                 return;
             }
             targets.insert(pid);

@@ -104,7 +104,14 @@ pub async fn record<W: Write + Send + 'static>(
         ..Profile::default()
     };
     let kernel = Arc::new(Mutex::new(kernel));
-    let worker = Worker::start(Arc::clone(&kernel), profile, writer, scope.clone()).await?;
+    let worker = Worker::start(
+        Arc::clone(&kernel),
+        profile,
+        writer,
+        scope.clone(),
+        settings.unwind_tables,
+    )
+    .await?;
     let begun = Instant::now();
     let mut rings = Rings::new(ring, sideband)?;
     let mut child = match &scope {
@@ -127,6 +134,7 @@ pub async fn record<W: Write + Send + 'static>(
             _ = tick.tick() => {
                 ticks = ticks.wrapping_add(1);
                 if ticks.is_multiple_of(5) {
+                    worker.tick();
                     let shared = &worker.shared;
                     progress(Progress {
                         elapsed: begun.elapsed(),

@@ -45,6 +45,8 @@ pub(super) struct Scout {
     tasks: SyncSender<Task>,
     /// Processes watched; `None` for the whole machine.
     targets: Option<HashSet<u32>>,
+    /// Whether tables are built at all.
+    unwind_tables: bool,
     /// Processes whose main thread has ended, and when they were last looked at.
     ending: HashSet<u32>,
     looked: Instant,
@@ -63,6 +65,7 @@ impl Scout {
     pub fn new(
         kernel: Arc<Mutex<Kernel>>,
         targets: Option<HashSet<u32>>,
+        unwind_tables: bool,
     ) -> Result<Self, RecordError> {
         let (tasks, inbox) = sync_channel(QUEUE);
         let results = tasks.clone();
@@ -78,6 +81,7 @@ impl Scout {
             inbox,
             tasks,
             targets,
+            unwind_tables,
             ending: HashSet::new(),
             looked: Instant::now(),
         })
@@ -87,7 +91,7 @@ impl Scout {
     pub fn scan(&mut self, patience: Duration) {
         let until = Instant::now() + patience;
         self.scan_processes();
-        while !self.seen.is_empty() && self.unwinding.tables_known() < self.seen.len() {
+        while self.unwind_tables && self.unwinding.tables_known() < self.seen.len() {
             let left = until.saturating_duration_since(Instant::now());
             match self.inbox.recv_timeout(left) {
                 Ok(task) => self.on_task(task),
@@ -205,6 +209,11 @@ impl Scout {
         if let Some(targets) = &mut self.targets {
             // Our only child is the command.
             if !targets.contains(&parent) && parent != std::process::id() {
+                // A stranger may get the pid of a watched process that has ended.
+                if targets.remove(&pid) {
+                    self.ending.remove(&pid);
+                    self.forget(pid);
+                }
                 return;
             }
             targets.insert(pid);
@@ -266,7 +275,9 @@ impl Scout {
             scout.drivers.mapped(kernel, &path, &handle, pid, mapped_ns)
         });
         self.seen.insert(id, detect(&handle));
-        self.builder.build(id, handle);
+        if self.unwind_tables {
+            self.builder.build(id, handle);
+        }
     }
 
     fn with_kernel(&mut self, act: impl FnOnce(&mut Self, &mut Kernel)) {

@@ -27,6 +27,8 @@ pub(super) enum Task {
     Batch(Batch),
     /// Take the sampling off, and say when that is done.
     Stop(oneshot::Sender<()>),
+    /// Look at the clock.
+    Tick,
     /// What the scout found, after the last batch.
     Scouted(Scouted),
 }
@@ -55,8 +57,9 @@ impl<W: Write + Send + 'static> Worker<W> {
         profile: Profile,
         writer: Option<Writer<W>>,
         scope: Scope,
+        unwind_tables: bool,
     ) -> Result<Self, RecordError> {
-        let mut scout = Scout::new(Arc::clone(&kernel), scope.targets())?;
+        let mut scout = Scout::new(Arc::clone(&kernel), scope.targets(), unwind_tables)?;
         scout.scan(PATIENCE);
         let scout = scout.start()?;
         let (tasks, inbox) = mpsc::channel(QUEUE);
@@ -93,6 +96,12 @@ impl<W: Write + Send + 'static> Worker<W> {
     pub async fn handle(&self, batch: Batch) -> bool {
         self.scout.show(&batch.sideband);
         self.tasks.send(Task::Batch(batch)).await.is_ok()
+    }
+
+    /// Has the thread look at the clock, unless it is busy anyway.
+    pub fn tick(&self) {
+        // A full queue means that it is busy, a closed one is found out at the next batch.
+        let _ = self.tasks.try_send(Task::Tick);
     }
 
     /// Takes the sampling off; returns when that is done.
@@ -137,6 +146,10 @@ fn work<W: Write>(
                 pipeline.stop()?;
                 let _ = done.send(());
             }
+            Task::Tick => {
+                let gone = pipeline.targets_gone();
+                shared.targets_gone.store(gone, Ordering::Relaxed);
+            }
             Task::Scouted(scouted) => all_scouted = scouted,
         }
         if ticked.elapsed() >= TICK {
@@ -153,7 +166,4 @@ fn share<W: Write>(pipeline: &Pipeline<W>, shared: &Shared) {
     shared.samples.store(books.kept(), Ordering::Relaxed);
     shared.lost.store(books.lost_total(), Ordering::Relaxed);
     shared.own_cpu_ns.store(books.own_cpu_ns, Ordering::Relaxed);
-    shared
-        .targets_gone
-        .store(pipeline.targets_gone(), Ordering::Relaxed);
 }

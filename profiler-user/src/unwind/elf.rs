@@ -53,15 +53,26 @@ impl Text {
     }
 }
 
+/// Where call frame information can be found, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrameKind {
+    /// `.eh_frame`: of everything that runs.
+    EhFrame,
+    /// `.debug_frame`: beside it, or instead.
+    DebugFrame,
+    /// None.
+    Nothing,
+}
+
 /// A section of call frame information.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FrameSource<'d> {
+    /// Its form.
+    pub kind: FrameKind,
     /// Its bytes.
     pub data: Cow<'d, [u8]>,
     /// Its address.
     pub address: u64,
-    /// Whether it has the form of `.debug_frame` rather than of `.eh_frame`.
-    pub debug: bool,
 }
 
 impl<'d, R: ReadRef<'d>> Elf<'d, R> {
@@ -87,16 +98,21 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
         })
     }
 
-    /// Where call frame information may be found, best first.
-    pub fn frame_sources(&self) -> Result<Vec<FrameSource<'d>>, UnwindError> {
-        let mut sources = Vec::new();
-        if let Some(found) = self.section(b".eh_frame", false)? {
-            sources.push(found);
-        } else if let Some(found) = self.eh_frame_by_segment()? {
-            sources.push(found);
+    /// Call frame information of a kind, if the file has it.
+    pub fn frames(&self, kind: FrameKind) -> Result<Option<FrameSource<'d>>, UnwindError> {
+        match kind {
+            FrameKind::EhFrame => match self.section(b".eh_frame", kind)? {
+                Some(found) => Ok(Some(found)),
+                None => self.eh_frame_by_segment(),
+            },
+            FrameKind::DebugFrame => self.section(b".debug_frame", kind),
+            // A C library without any information still has its trampoline.
+            FrameKind::Nothing => Ok(Some(FrameSource {
+                kind,
+                data: Cow::Borrowed(&[]),
+                address: 0,
+            })),
         }
-        sources.extend(self.section(b".debug_frame", true)?);
-        Ok(sources)
     }
 
     /// Bytes of the file that are loaded at `address`, at most `size` of them.
@@ -119,7 +135,11 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
         Some((found.p_vaddr(LittleEndian), found.p_filesz(LittleEndian)))
     }
 
-    fn section(&self, name: &[u8], debug: bool) -> Result<Option<FrameSource<'d>>, UnwindError> {
+    fn section(
+        &self,
+        name: &[u8],
+        kind: FrameKind,
+    ) -> Result<Option<FrameSource<'d>>, UnwindError> {
         let count = self.header.shnum(LittleEndian, self.data).unwrap_or(0) as u64;
         if count == 0 || count > MAX_HEADERS {
             return Ok(None);
@@ -134,7 +154,7 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
         if section.sh_type(LittleEndian) == elf::SHT_NOBITS {
             return Ok(None);
         }
-        let what = if debug { ".debug_frame" } else { ".eh_frame" };
+        let what = "call frame section";
         check_size(what, section.sh_size(LittleEndian), MAX_FRAME_BYTES)?;
         let Ok(data) = section.data(LittleEndian, self.data) else {
             return Ok(None);
@@ -152,9 +172,9 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
             Err(_) => return Ok(None),
         };
         Ok(Some(FrameSource {
+            kind,
             data,
             address: section.sh_addr(LittleEndian),
-            debug,
         }))
     }
 
@@ -177,9 +197,9 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
             return Ok(None);
         };
         Ok(Some(FrameSource {
+            kind: FrameKind::EhFrame,
             data: Cow::Borrowed(data),
             address,
-            debug: false,
         }))
     }
 }

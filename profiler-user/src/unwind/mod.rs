@@ -9,7 +9,7 @@
 //! can be sorted; the second runs each description and appends its rows to the table.
 
 mod builder;
-#[cfg(test)]
+mod cache;
 mod check;
 mod common;
 mod elf;
@@ -17,6 +17,7 @@ mod error;
 mod evaluate;
 mod expression;
 mod functions;
+mod input;
 mod program;
 mod rule;
 mod table;
@@ -27,87 +28,51 @@ mod trampoline;
 
 use std::fs::File;
 
-use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, UnwindSection};
 use object::{ReadCache, ReadRef};
 
+pub use cache::{Cache, CacheStats};
 pub use error::UnwindError;
 pub use table::{Table, TableStats, Unfit, UnfitCounts};
 
-use builder::Builder;
-use elf::{Elf, FrameSource, Text};
-use evaluate::Evaluator;
-use expression::{Bytes, LE};
-use functions::Functions;
+use elf::{Elf, FrameKind};
+use input::Input;
 
 /// Rows a table may have; a file that needs more is refused. The largest known needs 2.4 million.
 const MAX_ROWS: usize = 16 << 20;
 
 /// Builds the table of an ELF file. The file's read position is moved.
 pub fn build(file: &File) -> Result<Table, UnwindError> {
-    build_from(&ReadCache::new(file))
+    build_from(&ReadCache::new(file), |input| input.build())
 }
 
 /// Builds the table of an ELF image in memory, such as the vDSO's.
 pub fn build_from_bytes(image: &[u8]) -> Result<Table, UnwindError> {
-    build_from(image)
+    build_from(image, |input| input.build())
 }
 
-fn build_from<'d, R: ReadRef<'d>>(data: R) -> Result<Table, UnwindError> {
+/// Finds what to build from and has it built.
+fn build_from<'d, R: ReadRef<'d>>(
+    data: R,
+    mut build: impl FnMut(&Input) -> Result<Option<Table>, UnwindError>,
+) -> Result<Table, UnwindError> {
     let elf = Elf::parse(data)?;
     let trampolines = trampoline::find(&elf);
-    let mut sources = elf.frame_sources()?;
-    // A C library without any information still has its trampoline.
-    sources.push(FrameSource::default());
-    for source in sources {
-        let bytes = EndianSlice::new(&source.data, LE);
-        let bases = BaseAddresses::default().set_eh_frame(source.address);
-        let table = if source.debug {
-            let mut section = DebugFrame::from(bytes);
-            section.set_address_size(8);
-            build_section(&section, &bases, &elf.text, &trampolines)?
-        } else {
-            let mut section = EhFrame::from(bytes);
-            section.set_address_size(8);
-            build_section(&section, &bases, &elf.text, &trampolines)?
+    for kind in [
+        FrameKind::EhFrame,
+        FrameKind::DebugFrame,
+        FrameKind::Nothing,
+    ] {
+        let Some(source) = elf.frames(kind)? else {
+            continue;
         };
-        if let Some(table) = table {
+        let input = Input {
+            source,
+            text: &elf.text,
+            trampolines: &trampolines,
+        };
+        if let Some(table) = build(&input)? {
             return Ok(table);
         }
     }
     Err(UnwindError::NoFrames)
-}
-
-/// Bytes of call frame information that make one row, at least.
-const BYTES_PER_ROW: usize = 4;
-
-/// The table of one section, unless it describes none of the code.
-fn build_section<'d, S>(
-    section: &S,
-    bases: &BaseAddresses,
-    text: &Text,
-    trampolines: &[u64],
-) -> Result<Option<Table>, UnwindError>
-where
-    S: UnwindSection<Bytes<'d>>,
-{
-    let mut functions = Functions::read(section, bases, text)?;
-    let size = section.section().len();
-    if functions.list.is_empty() && size > 0 {
-        return Ok(None);
-    }
-    functions.add_trampolines(trampolines, text);
-    functions.settle();
-    if functions.list.is_empty() {
-        return Ok(None);
-    }
-    let mut table = Builder::new(text, (size / BYTES_PER_ROW).min(MAX_ROWS));
-    table.stats.functions = functions.list.len() as u64;
-    table.stats.unknown.malformed = functions.malformed;
-    let mut evaluator = Evaluator::new(section, bases, text.base);
-    for function in &functions.list {
-        table.begin(function.start)?;
-        evaluator.run(function, &mut table)?;
-        table.end(function.end);
-    }
-    Ok(Some(table.finish()?))
 }

@@ -3,6 +3,8 @@
 //! Two oracles: gimli's own evaluation with every expression computed over a made-up stack
 //! ([`reference`]), and framehop, an unwinder in use elsewhere ([`framehop`]).
 
+pub(super) use fixture::Fixture;
+
 mod compare;
 mod files;
 mod fixture;
