@@ -1,0 +1,54 @@
+//! Interpreters that are not understood, and such as only pretend: said in one line, and their native frames kept.
+
+use wholestack_tests::folded::Folded;
+use wholestack_tests::recorder::Recorder;
+use wholestack_tests::report::Report;
+use wholestack_tests::require_bpf;
+use wholestack_tests::scratch::{FRAME_POINTERS, Scratch, small_program};
+
+/// Records a program that has the exported symbols of a CPython.
+fn pretend(flags: &[&str]) -> (Report, Folded) {
+    let scratch = Scratch::new();
+    let flags = [FRAME_POINTERS, &["-rdynamic"], flags].concat();
+    let program = scratch.build("pretender", &small_program("pretender.c"), &flags);
+    let recorded = Recorder::new().command([program]).run();
+    (recorded.report(), recorded.folded())
+}
+
+#[track_caller]
+fn assert_native_frames(folded: &Folded) {
+    let native = folded.count(|stack| stack.frames.iter().any(|frame| frame.starts_with("pretend (")));
+    assert!(native * 2 > folded.samples() && native > 0, "{:#?}", folded.stacks);
+}
+
+/// A Python of a version that is not understood: one line names the version, the native frames are there.
+#[test]
+fn a_later_python_is_named() {
+    require_bpf!();
+    let (report, folded) = pretend(&["-DVERSION=0x03630100"]);
+    let [note] = &report.summary.notes[..] else { panic!("one note: {:?}", report.summary.notes) };
+    assert!(note.contains("Python 3.99.1") && note.contains("native frames"), "{note}");
+    assert_native_frames(&folded);
+}
+
+/// A Python from before 3.11, which does not say its version: the same.
+#[test]
+fn an_earlier_python_is_named() {
+    require_bpf!();
+    let (report, folded) = pretend(&["-DNO_VERSION"]);
+    let [note] = &report.summary.notes[..] else { panic!("one note: {:?}", report.summary.notes) };
+    assert!(note.contains("Python before 3.11") && note.contains("native frames"), "{note}");
+    assert_native_frames(&folded);
+}
+
+/// A process that claims a Python that is understood, with nothing but wrong addresses where the interpreter's state
+/// should be, is profiled without its Python frames, and harms nobody.
+#[test]
+fn a_damaged_python_is_survived() {
+    require_bpf!();
+    for size in ["-DSIZE=64", "-DSIZE=200000"] {
+        let (report, folded) = pretend(&["-DVERSION=0x030b02f0", size]);
+        report.check_books();
+        assert_native_frames(&folded);
+    }
+}
