@@ -24,7 +24,9 @@ impl Held {
     /// What a process holds now.
     pub fn by(pid: u32) -> Self {
         let mut held = Self::default();
-        let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return held };
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else {
+            return held;
+        };
         for descriptor in descriptors.flatten() {
             let text = fs::read_to_string(descriptor.path()).unwrap_or_default();
             for (name, ids) in [
@@ -32,7 +34,10 @@ impl Held {
                 ("link_id:", &mut held.links),
                 ("map_id:", &mut held.maps),
             ] {
-                ids.extend(text.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse::<u32>().ok()));
+                ids.extend(
+                    text.lines()
+                        .filter_map(|line| line.strip_prefix(name)?.trim().parse::<u32>().ok()),
+                );
             }
         }
         held
@@ -40,8 +45,12 @@ impl Held {
 
     /// Which of these are in the kernel now, whoever holds them.
     pub fn alive(&self) -> Self {
-        let programs = aya::programs::loaded_programs().flatten().map(|program| program.id());
-        let links = aya::programs::loaded_links().flatten().map(|link| link.id());
+        let programs = aya::programs::loaded_programs()
+            .flatten()
+            .map(|program| program.id());
+        let links = aya::programs::loaded_links()
+            .flatten()
+            .map(|link| link.id());
         let maps = aya::maps::loaded_maps().flatten().map(|map| map.id());
         Self {
             programs: programs.filter(|id| self.programs.contains(id)).collect(),
@@ -52,10 +61,17 @@ impl Held {
 
     /// The programs and maps among these that are in the kernel now, by id and name; for messages.
     pub fn names(&self) -> Vec<String> {
-        let programs = aya::programs::loaded_programs().flatten().filter(|program| self.programs.contains(&program.id()));
-        let maps = aya::maps::loaded_maps().flatten().filter(|map| self.maps.contains(&map.id()));
-        let programs = programs.map(|program| format!("program {} {:?}", program.id(), program.name_as_str()));
-        programs.chain(maps.map(|map| format!("map {} {:?}", map.id(), map.name_as_str()))).collect()
+        let programs = aya::programs::loaded_programs()
+            .flatten()
+            .filter(|program| self.programs.contains(&program.id()));
+        let maps = aya::maps::loaded_maps()
+            .flatten()
+            .filter(|map| self.maps.contains(&map.id()));
+        let programs =
+            programs.map(|program| format!("program {} {:?}", program.id(), program.name_as_str()));
+        programs
+            .chain(maps.map(|map| format!("map {} {:?}", map.id(), map.name_as_str())))
+            .collect()
     }
 
     /// Whether there is nothing.
@@ -66,13 +82,18 @@ impl Held {
 
 /// Whether the recorder with this pid has told its kernel side to record.
 pub fn is_recording(pid: u32) -> bool {
-    Held::by(pid).maps.iter().any(|id| active(*id) == Some(true))
+    Held::by(pid)
+        .maps
+        .iter()
+        .any(|id| active(*id) == Some(true))
 }
 
 /// Whether the map is a recorder's settings, and if so, whether they say that it records.
 fn active(map: u32) -> Option<bool> {
     let info = MapInfo::from_id(map).ok()?;
-    if info.name_as_str() != Some("CONFIG") || info.value_size() != u32::try_from(size_of::<Config>()).ok()? {
+    if info.name_as_str() != Some("CONFIG")
+        || info.value_size() != u32::try_from(size_of::<Config>()).ok()?
+    {
         return None;
     }
     let map = Map::Array(MapData::from_id(map).ok()?);
