@@ -66,9 +66,20 @@ impl Held {
         let programs = aya::programs::loaded_programs().flatten();
         let links = aya::programs::loaded_links().flatten();
         Self {
-            programs: programs.map(|program| program.id()).filter(|id| self.programs.contains(id)).collect(),
-            links: links.map(|link| link.id()).filter(|id| self.links.contains(id)).collect(),
-            maps: self.maps.iter().copied().filter(|id| MapInfo::from_id(*id).is_ok()).collect(),
+            programs: programs
+                .map(|program| program.id())
+                .filter(|id| self.programs.contains(id))
+                .collect(),
+            links: links
+                .map(|link| link.id())
+                .filter(|id| self.links.contains(id))
+                .collect(),
+            maps: self
+                .maps
+                .iter()
+                .copied()
+                .filter(|id| MapInfo::from_id(*id).is_ok())
+                .collect(),
             program_arrays: BTreeSet::new(),
         }
     }
@@ -81,14 +92,19 @@ impl Held {
     /// When something is left.
     pub fn wait_until_gone(&self) {
         let is_gone = || (self.alive() == Self::default()).then_some(());
-        wait::until_or(is_gone, || format!("this is left of the recorder: {:#?}", self.alive()));
+        wait::until_or(is_gone, || {
+            format!("this is left of the recorder: {:#?}", self.alive())
+        });
         let mut looked: Option<Instant> = None;
         let is_gone = || {
             if looked.is_some_and(|last| last.elapsed() < LEAVE_ALONE) {
                 return None;
             }
             looked = Some(Instant::now());
-            self.program_arrays.iter().all(|id| MapInfo::from_id(*id).is_err()).then_some(())
+            self.program_arrays
+                .iter()
+                .all(|id| MapInfo::from_id(*id).is_err())
+                .then_some(())
         };
         wait::until("the recorder's arrays of programs are gone", is_gone);
     }
@@ -96,7 +112,10 @@ impl Held {
 
 /// Whether the recorder with this pid has told its kernel side to record.
 pub fn is_recording(pid: u32) -> bool {
-    Held::by(pid).maps.iter().any(|id| active(*id) == Some(true))
+    Held::by(pid)
+        .maps
+        .iter()
+        .any(|id| active(*id) == Some(true))
 }
 
 /// Whether the map is a recorder's settings, and if so, whether they say that it records.

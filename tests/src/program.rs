@@ -13,11 +13,22 @@ static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
     }
     let test = env::current_exe().expect("a test knows its own file");
     // target/PROFILE/deps/TEST; whichever build of the program is the newest is meant.
-    let profiles = test.ancestors().nth(3).expect("tests lie in target/PROFILE/deps");
+    let profiles = test
+        .ancestors()
+        .nth(3)
+        .expect("tests lie in target/PROFILE/deps");
     let built = ["release", "debug"].map(|profile| profiles.join(profile).join("wholestack"));
     let age = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
-    let newest = built.into_iter().filter(|path| age(path).is_some()).max_by_key(|path| age(path));
-    newest.unwrap_or_else(|| panic!("{} has no wholestack: `cargo build --release` makes it", profiles.display()))
+    let newest = built
+        .into_iter()
+        .filter(|path| age(path).is_some())
+        .max_by_key(|path| age(path));
+    newest.unwrap_or_else(|| {
+        panic!(
+            "{} has no wholestack: `cargo build --release` makes it",
+            profiles.display()
+        )
+    })
 });
 
 /// The program: WHOLESTACK_BIN, as `cargo xtask test` sets it, or the newest one beside the test's own build.
@@ -29,7 +40,13 @@ pub fn path() -> &'static Path {
 pub fn wholestack<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(path());
     command.args(arguments).stdin(Stdio::null());
-    for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "WHOLESTACK_LOG", "RUST_BACKTRACE"] {
+    for name in [
+        "SUDO_UID",
+        "SUDO_GID",
+        "SUDO_USER",
+        "WHOLESTACK_LOG",
+        "RUST_BACKTRACE",
+    ] {
         command.env_remove(name);
     }
     command
@@ -62,9 +79,12 @@ impl Said {
     pub fn refused_with(&self, code: i32) -> &str {
         assert_eq!(self.code, Some(code), "{self:#?}");
         assert_eq!(self.out, "", "{self:#?}");
-        let [line] = self.complaints()[..] else { panic!("not one line: {self:#?}") };
+        let [line] = self.complaints()[..] else {
+            panic!("not one line: {self:#?}")
+        };
         assert_says_once(line);
-        line.strip_prefix("wholestack: ").unwrap_or_else(|| panic!("does not say who complains: {line}"))
+        line.strip_prefix("wholestack: ")
+            .unwrap_or_else(|| panic!("does not say who complains: {line}"))
     }
 }
 
@@ -81,11 +101,18 @@ pub fn assert_says_once(line: &str) {
 impl From<Output> for Said {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("the program prints UTF-8");
-        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        Self {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 }
 
 /// Runs the program to its end.
 pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Said {
-    wholestack(arguments).output().expect("the program can be run").into()
+    wholestack(arguments)
+        .output()
+        .expect("the program can be run")
+        .into()
 }

@@ -34,7 +34,11 @@ impl Recorder {
         for name in ["a.wstk", "a.folded", "a.json"] {
             options.arg("-o").arg(scratch.path(name));
         }
-        Self { scratch, options, command: Vec::new() }
+        Self {
+            scratch,
+            options,
+            command: Vec::new(),
+        }
     }
 
     /// Records this process and its children.
@@ -44,7 +48,10 @@ impl Recorder {
 
     /// Starts a command and records it.
     pub fn command<A: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = A>) -> Self {
-        self.command = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        self.command = words
+            .into_iter()
+            .map(|word| word.as_ref().to_owned())
+            .collect();
         self
     }
 
@@ -89,7 +96,11 @@ impl Recorder {
     pub fn start(self) -> Running {
         let mut running = self.spawn();
         wait::until("the recorder records", || {
-            assert!(!running.has_ended(), "it ended before it began: {}", running.complaints());
+            assert!(
+                !running.has_ended(),
+                "it ended before it began: {}",
+                running.complaints()
+            );
             kernel::is_recording(running.pid()).then_some(())
         });
         running
@@ -98,12 +109,18 @@ impl Recorder {
     /// Starts the recorder, as the leader of a process group.
     fn spawn(mut self) -> Running {
         let open = |name| File::create(self.scratch.path(name)).expect("a file can be made");
-        self.options.stdout(open("out")).stderr(open("err")).process_group(0);
+        self.options
+            .stdout(open("out"))
+            .stderr(open("err"))
+            .process_group(0);
         if !self.command.is_empty() {
             self.options.arg("--").args(&self.command);
         }
         let child = self.options.spawn().expect("the program can be run");
-        Running { child, scratch: self.scratch }
+        Running {
+            child,
+            scratch: self.scratch,
+        }
     }
 }
 
@@ -135,7 +152,12 @@ impl Running {
     pub fn child(&self) -> u32 {
         let list = format!("/proc/{0}/task/{0}/children", self.pid());
         wait::until("the command runs", || {
-            fs::read_to_string(&list).ok()?.split_whitespace().next()?.parse().ok()
+            fs::read_to_string(&list)
+                .ok()?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
         })
     }
 
@@ -158,12 +180,20 @@ impl Running {
     pub fn finish(mut self) -> Recorded {
         let start = Instant::now();
         while !self.has_ended() {
-            assert!(start.elapsed() < PATIENCE, "the recorder does not end; it said: {}", self.complaints());
+            assert!(
+                start.elapsed() < PATIENCE,
+                "the recorder does not end; it said: {}",
+                self.complaints()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         let status = self.child.wait().expect("it is our child");
         let text = |name| fs::read_to_string(self.scratch.path(name)).expect("it was written");
-        let said = Said { code: status.code(), out: text("out"), err: text("err") };
+        let said = Said {
+            code: status.code(),
+            out: text("out"),
+            err: text("err"),
+        };
         let scratch = std::mem::take(&mut self.scratch);
         Recorded { said, scratch }
     }
@@ -215,8 +245,14 @@ impl Recorded {
 pub fn export(recording: &Path) -> (Folded, Report) {
     let scratch = Scratch::new();
     let (folded, json) = (scratch.path("b.folded"), scratch.path("b.json"));
-    let words: [&OsStr; 6] =
-        ["export".as_ref(), recording.as_ref(), "-o".as_ref(), folded.as_ref(), "-o".as_ref(), json.as_ref()];
+    let words: [&OsStr; 6] = [
+        "export".as_ref(),
+        recording.as_ref(),
+        "-o".as_ref(),
+        folded.as_ref(),
+        "-o".as_ref(),
+        json.as_ref(),
+    ];
     let said = program::run(words);
     assert_eq!(said.code, Some(0), "{said:#?}");
     (Folded::read(&folded), Report::read(&json))

@@ -201,18 +201,34 @@ impl Report {
 
     /// The row of a function, by its label.
     pub fn function(&self, label: &str) -> Option<&Function> {
-        self.top_functions.rows.iter().find(|function| function.label == label)
+        self.top_functions
+            .rows
+            .iter()
+            .find(|function| function.label == label)
     }
 
     /// Driver calls by function.
     pub fn calls(&self) -> BTreeMap<&str, u64> {
-        self.cuda_driver.rows.iter().map(|call| (call.function.as_str(), call.count)).collect()
+        self.cuda_driver
+            .rows
+            .iter()
+            .map(|call| (call.function.as_str(), call.count))
+            .collect()
     }
 
     /// Driver calls of one process by thread and function.
     pub fn calls_by_thread(&self, pid: u32) -> BTreeMap<(u32, &str), u64> {
-        let rows = self.cuda_driver_by_thread.iter().filter(|row| row.pid == Some(pid));
-        rows.map(|row| ((row.tid.unwrap_or_default(), row.call.function.as_str()), row.call.count)).collect()
+        let rows = self
+            .cuda_driver_by_thread
+            .iter()
+            .filter(|row| row.pid == Some(pid));
+        rows.map(|row| {
+            (
+                (row.tid.unwrap_or_default(), row.call.function.as_str()),
+                row.call.count,
+            )
+        })
+        .collect()
     }
 
     /// Checks what holds of every recording: each sample that was taken is accounted for, once, in every figure.
@@ -224,15 +240,38 @@ impl Report {
     pub fn check_books(&self) {
         let books = &self.summary;
         assert!(books.balanced, "{books:#?}");
-        assert_eq!(books.kept + books.lost.count, books.taken, "kept and lost make taken: {books:#?}");
-        assert_eq!(books.complete + books.truncated.count, books.kept, "whole and cut make kept: {books:#?}");
-        assert_eq!((books.lost.base, books.truncated.base), (books.taken, books.kept), "{books:#?}");
+        assert_eq!(
+            books.kept + books.lost.count,
+            books.taken,
+            "kept and lost make taken: {books:#?}"
+        );
+        assert_eq!(
+            books.complete + books.truncated.count,
+            books.kept,
+            "whole and cut make kept: {books:#?}"
+        );
+        assert_eq!(
+            (books.lost.base, books.truncated.base),
+            (books.taken, books.kept),
+            "{books:#?}"
+        );
         let sum = |reasons: &[Named]| reasons.iter().map(|reason| reason.count).sum::<u64>();
         assert_eq!(sum(&books.lost_by_reason), books.lost.count, "{books:#?}");
-        assert_eq!(sum(&books.truncated_by_reason), books.truncated.count, "{books:#?}");
+        assert_eq!(
+            sum(&books.truncated_by_reason),
+            books.truncated.count,
+            "{books:#?}"
+        );
         let leaves: u64 = self.top_leaf.rows.iter().map(|row| row.count).sum();
-        assert_eq!(leaves + self.top_leaf.samples_without, books.kept, "each sample has one leaf: {books:#?}");
+        assert_eq!(
+            leaves + self.top_leaf.samples_without,
+            books.kept,
+            "each sample has one leaf: {books:#?}"
+        );
         let threads: u64 = self.threads.rows.iter().map(|row| row.cpu.count).sum();
-        assert_eq!(threads, books.kept, "each sample has one thread: {books:#?}");
+        assert_eq!(
+            threads, books.kept,
+            "each sample has one thread: {books:#?}"
+        );
     }
 }

@@ -13,7 +13,10 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 /// Why nothing can be recorded here, if so.
 pub fn missing() -> Option<String> {
-    let wanted = CapabilitySet::SYS_ADMIN | CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::SYS_PTRACE;
+    let wanted = CapabilitySet::SYS_ADMIN
+        | CapabilitySet::BPF
+        | CapabilitySet::PERFMON
+        | CapabilitySet::SYS_PTRACE;
     let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     if !held.contains(wanted) {
         return Some("not root: kernel programs cannot be loaded".to_owned());
@@ -29,11 +32,16 @@ pub fn missing() -> Option<String> {
 /// On CI, where nothing may be skipped, unless WHOLESTACK_ALLOW_SKIP is set.
 pub fn skip(reason: &str) {
     let test = thread::current().name().unwrap_or("a test").to_owned();
-    let strict = env::var("CI").is_ok_and(|ci| ci == "true") && env::var_os("WHOLESTACK_ALLOW_SKIP").is_none();
+    let strict = env::var("CI").is_ok_and(|ci| ci == "true")
+        && env::var_os("WHOLESTACK_ALLOW_SKIP").is_none();
     assert!(!strict, "{test} would be skipped: {reason}");
     eprintln!("SKIPPED {test}: {reason}");
     if let Some(list) = env::var_os("WHOLESTACK_SKIPS") {
-        let mut list = File::options().append(true).create(true).open(list).expect("WHOLESTACK_SKIPS can be written");
+        let mut list = File::options()
+            .append(true)
+            .create(true)
+            .open(list)
+            .expect("WHOLESTACK_SKIPS can be written");
         writeln!(list, "{test}: {reason}").expect("WHOLESTACK_SKIPS can be written");
     }
 }

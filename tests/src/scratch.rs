@@ -10,7 +10,13 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 /// The C compiler's flags for a program whose stacks are walked by frame pointers.
-pub const FRAME_POINTERS: &[&str] = &["-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-pthread"];
+pub const FRAME_POINTERS: &[&str] = &[
+    "-O1",
+    "-g",
+    "-fno-omit-frame-pointer",
+    "-fno-optimize-sibling-calls",
+    "-pthread",
+];
 
 /// A folder that is gone with the value. Every user may look into it.
 #[derive(Debug)]
@@ -19,7 +25,10 @@ pub struct Scratch(TempDir);
 impl Scratch {
     /// Makes one.
     pub fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("wholestack-test-").tempdir().expect("a folder can be made");
+        let folder = tempfile::Builder::new()
+            .prefix("wholestack-test-")
+            .tempdir()
+            .expect("a folder can be made");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
         Self(folder)
     }
@@ -38,7 +47,13 @@ impl Scratch {
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder()).expect("it is there");
         let mut names: Vec<_> = entries
-            .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
+            .map(|entry| {
+                entry
+                    .expect("it can be read")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
             .collect();
         names.sort();
         names
@@ -67,9 +82,18 @@ impl Scratch {
     pub fn build(&self, name: &str, source: &Path, flags: &[&str]) -> PathBuf {
         let path = self.path(name);
         let mut compiler = Command::new("cc");
-        compiler.args(flags).arg("-o").arg(&path).arg(source).arg("-ldl");
+        compiler
+            .args(flags)
+            .arg("-o")
+            .arg(&path)
+            .arg(source)
+            .arg("-ldl");
         let done = compiler.output().expect("there is a C compiler");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
         path
     }
 
@@ -101,19 +125,30 @@ impl Default for Scratch {
 
 /// The stand-in, built once by its own script.
 static DRIVER: LazyLock<PathBuf> = LazyLock::new(|| {
-    let built = Command::new("python3").arg(workload("standin.py")).output().expect("there is a python3");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let built = Command::new("python3")
+        .arg(workload("standin.py"))
+        .output()
+        .expect("there is a python3");
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
     String::from_utf8_lossy(&built.stdout).trim().into()
 });
 
 /// A program of tests/workloads.
 pub fn workload(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("workloads")
+        .join(name)
 }
 
 /// A small program that only one test needs, beside the tests.
 pub fn small_program(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/programs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/e2e/programs")
+        .join(name)
 }
 
 /// An interpreter whose frames are decoded.
@@ -134,8 +169,12 @@ pub fn pythons() -> &'static [Python] {
 static PYTHONS: LazyLock<Vec<Python>> = LazyLock::new(|| {
     let mut found: Vec<Python> = Vec::new();
     for name in ["/usr/bin/python3.11", "python3", "python3.11"] {
-        let Some(python) = ask_python(name) else { continue };
-        if python.version.starts_with("3.11.") && found.iter().all(|known| known.path != python.path) {
+        let Some(python) = ask_python(name) else {
+            continue;
+        };
+        if python.version.starts_with("3.11.")
+            && found.iter().all(|known| known.path != python.path)
+        {
             found.push(python);
         }
     }
@@ -147,7 +186,10 @@ fn ask_python(name: impl AsRef<OsStr>) -> Option<Python> {
     let said = Command::new(name).args(["-c", script]).output().ok()?;
     let text = String::from_utf8(said.stdout).ok()?;
     let (path, version) = text.split_once('\n')?;
-    said.status.success().then(|| Python { path: path.into(), version: version.trim().to_owned() })
+    said.status.success().then(|| Python {
+        path: path.into(),
+        version: version.trim().to_owned(),
+    })
 }
 
 /// Ends the test, counted as skipped, where no Python can be decoded; else gives the first one.
@@ -156,7 +198,11 @@ macro_rules! require_python {
     () => {
         match $crate::scratch::pythons().first() {
             Some(python) => python,
-            None => return $crate::rights::skip("no CPython 3.11 on this machine: apt-get install python3.11"),
+            None => {
+                return $crate::rights::skip(
+                    "no CPython 3.11 on this machine: apt-get install python3.11",
+                )
+            }
         }
     };
 }

@@ -23,12 +23,18 @@ impl Binomial {
 
     /// Probability of `k` hits or fewer.
     pub fn at_most(self, k: u64) -> f64 {
-        (0..=k.min(self.n)).map(|hits| self.exactly(hits)).sum::<f64>().min(1.0)
+        (0..=k.min(self.n))
+            .map(|hits| self.exactly(hits))
+            .sum::<f64>()
+            .min(1.0)
     }
 
     /// Probability of `k` hits or more.
     pub fn at_least(self, k: u64) -> f64 {
-        (k..=self.n).map(|hits| self.exactly(hits)).sum::<f64>().min(1.0)
+        (k..=self.n)
+            .map(|hits| self.exactly(hits))
+            .sum::<f64>()
+            .min(1.0)
     }
 
     /// Probability of a number of hits that is at least as far out as `k`, on either side.
@@ -38,7 +44,10 @@ impl Binomial {
 
     /// The smallest number of hits that is reached with a probability of more than `1 - alpha`.
     pub fn surely(self, alpha: f64) -> u64 {
-        (0..=self.n).take_while(|k| *k == 0 || self.at_most(k - 1) < alpha).last().unwrap_or(0)
+        (0..=self.n)
+            .take_while(|k| *k == 0 || self.at_most(k - 1) < alpha)
+            .last()
+            .unwrap_or(0)
     }
 }
 
@@ -54,7 +63,8 @@ fn ln_factorial(n: f64) -> f64 {
         return sum;
     }
     let half_ln_tau = 0.918_938_533_204_672_7;
-    (n + 0.5) * n.ln() - n + half_ln_tau + 1.0 / (12.0 * n) - 1.0 / (360.0 * n.powi(3)) + 1.0 / (1260.0 * n.powi(5))
+    (n + 0.5) * n.ln() - n + half_ln_tau + 1.0 / (12.0 * n) - 1.0 / (360.0 * n.powi(3))
+        + 1.0 / (1260.0 * n.powi(5))
 }
 
 #[cfg(test)]
@@ -62,7 +72,10 @@ mod tests {
     use super::*;
 
     fn near(found: f64, expected: f64) {
-        assert!((found / expected - 1.0).abs() < 1e-6, "{found} is not {expected}");
+        assert!(
+            (found / expected - 1.0).abs() < 1e-6,
+            "{found} is not {expected}"
+        );
     }
 
     /// Probabilities are those that a calculation by hand gives.
@@ -72,7 +85,12 @@ mod tests {
         near(three.at_most(1), 0.5);
         near(three.at_least(3), 0.125);
         near(three.as_far_as(0), 0.25);
-        near(Binomial { n: 6, p: 0.06 }.at_least(4), 15.0 * 0.06f64.powi(4) * 0.94f64.powi(2) + 6.0 * 0.06f64.powi(5) * 0.94 + 0.06f64.powi(6));
+        near(
+            Binomial { n: 6, p: 0.06 }.at_least(4),
+            15.0 * 0.06f64.powi(4) * 0.94f64.powi(2)
+                + 6.0 * 0.06f64.powi(5) * 0.94
+                + 0.06f64.powi(6),
+        );
         near(Binomial { n: 9, p: 0.0 }.at_most(0), 1.0);
         near(Binomial { n: 9, p: 1.0 }.at_least(9), 1.0);
     }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -36,7 +36,10 @@ impl Target {
     }
 
     fn spawn(command: &mut Command) -> Self {
-        let child = command.stdin(Stdio::null()).spawn().expect("the target can be started");
+        let child = command
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the target can be started");
         let pid = child.id();
         let child = Arc::new(Mutex::new(child));
         let waited_for = Arc::clone(&child);
@@ -84,15 +87,26 @@ impl Drop for Target {
 }
 
 fn ended(child: &Mutex<Child>) -> Option<ExitStatus> {
-    child.lock().expect("nobody panics with it").try_wait().expect("it is our child")
+    child
+        .lock()
+        .expect("nobody panics with it")
+        .try_wait()
+        .expect("it is our child")
 }
 
 /// CPU seconds that a process has used; none if it is not there.
 pub fn cpu_seconds(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // Behind the name, which may hold anything: state, 10 more fields, then user and system time.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    let fields = stat
+        .rsplit_once(')')
+        .map_or("", |(_, fields)| fields)
+        .split_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
     ticks / rustix::param::clock_ticks_per_second() as f64
 }
 
@@ -136,7 +150,10 @@ pub struct Watched {
 impl Watch {
     /// Begins to look.
     pub fn on(pid: u32) -> Self {
-        let (over, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Watched::default())));
+        let (over, seen) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(Mutex::new(Watched::default())),
+        );
         let (is_over, sees) = (Arc::clone(&over), Arc::clone(&seen));
         let watcher = thread::spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
@@ -144,7 +161,11 @@ impl Watch {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        Self { over, seen, watcher }
+        Self {
+            over,
+            seen,
+            watcher,
+        }
     }
 
     /// What was seen so far.
@@ -157,20 +178,32 @@ impl Watch {
         self.over.store(true, Ordering::Relaxed);
         let seen = Arc::clone(&self.seen);
         self.watcher.join().expect("the watcher does not panic");
-        let seen = seen.lock().expect("nobody panics with it").clone();
-        seen
+        seen.lock().expect("nobody panics with it").clone()
     }
 }
 
 fn look(pid: u32, seen: &mut Watched) {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return;
+    };
     for thread in threads.flatten() {
         // A thread that ends while it is looked at has no files any more.
-        let Ok(status) = fs::read_to_string(thread.path().join("status")) else { continue };
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);
+        let Ok(status) = fs::read_to_string(thread.path().join("status")) else {
+            continue;
+        };
+        let field = |name: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map_or("", str::trim)
+        };
         seen.looks += 1;
         if field("State:").starts_with(['T', 't']) {
-            seen.stopped.push(format!("{} {}", thread.file_name().to_string_lossy(), field("State:")));
+            seen.stopped.push(format!(
+                "{} {}",
+                thread.file_name().to_string_lossy(),
+                field("State:")
+            ));
         }
         if field("TracerPid:") != "0" {
             seen.tracers.push(field("TracerPid:").to_owned());
@@ -188,7 +221,9 @@ mod tests {
         let target = Target::start(Command::new("sleep").arg("60"));
         let watch = Watch::on(target.pid());
         send(target.pid(), Signal::SIGSTOP);
-        wait::until("the stop is seen", || (!watch.so_far().stopped.is_empty()).then_some(()));
+        wait::until("the stop is seen", || {
+            (!watch.so_far().stopped.is_empty()).then_some(())
+        });
         assert!(watch.end().looks > 0);
     }
 }

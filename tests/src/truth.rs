@@ -98,14 +98,20 @@ impl Training {
 
     /// The driver calls of a run that has a driver.
     pub fn cuda(&self) -> &Cuda {
-        self.cuda.as_ref().expect("there is a C compiler, so there is a stand-in")
+        self.cuda
+            .as_ref()
+            .expect("there is a C compiler, so there is a stand-in")
     }
 
     /// The last line of a function, by the source: before the next line that is not indented.
     pub fn last_line(&self, function: &Function) -> u32 {
         let source = std::fs::read_to_string(&self.file).expect("the workload is there");
         let inside = |line: &&str| line.is_empty() || line.starts_with([' ', '#']);
-        let body = source.lines().skip(function.first_line as usize).take_while(inside).count();
+        let body = source
+            .lines()
+            .skip(function.first_line as usize)
+            .take_while(inside)
+            .count();
         function.first_line + u32::try_from(body).expect("a short file")
     }
 }
@@ -113,7 +119,9 @@ impl Training {
 impl CudaCalls {
     /// Finds the truth in what was printed, which may be the recorder's report as well.
     pub fn find(printed: &str) -> Self {
-        let line = printed.lines().find(|line| line.starts_with("{\"workload\":\"cuda_calls\""));
+        let line = printed
+            .lines()
+            .find(|line| line.starts_with("{\"workload\":\"cuda_calls\""));
         let line = line.unwrap_or_else(|| panic!("no truth in {printed}"));
         serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))
     }
@@ -129,16 +137,29 @@ impl Cuda {
     pub fn calls_by_thread(&self) -> BTreeMap<(u32, &str), u64> {
         let mut calls = BTreeMap::new();
         for thread in &self.threads {
-            calls.extend(counted(&thread.functions).into_iter().map(|(name, count)| ((thread.tid, name), count)));
+            calls.extend(
+                counted(&thread.functions)
+                    .into_iter()
+                    .map(|(name, count)| ((thread.tid, name), count)),
+            );
         }
         calls
     }
 }
 
 /// Functions of the stand-in that no profile counts: they are called a few times and take no time.
-const NOT_COUNTED: [&str; 4] = ["cuInit", "cuDriverGetVersion", "cuGetProcAddress_v2", "cuStreamQuery"];
+const NOT_COUNTED: [&str; 4] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetProcAddress_v2",
+    "cuStreamQuery",
+];
 
 fn counted(functions: &BTreeMap<String, Tally>) -> BTreeMap<&str, u64> {
-    let wanted = functions.iter().filter(|(name, _)| !NOT_COUNTED.contains(&name.as_str()));
-    wanted.map(|(name, tally)| (name.as_str(), tally.calls)).collect()
+    let wanted = functions
+        .iter()
+        .filter(|(name, _)| !NOT_COUNTED.contains(&name.as_str()));
+    wanted
+        .map(|(name, tally)| (name.as_str(), tally.calls))
+        .collect()
 }

@@ -41,7 +41,9 @@ pub fn until_or<T>(mut look: impl FnMut() -> Option<T>, what: impl FnOnce() -> S
 /// Waits until a file exists and has something in it, and reads it.
 pub fn for_file(path: &Path) -> String {
     until(&format!("{} has something in it", path.display()), || {
-        fs::read_to_string(path).ok().filter(|text| !text.is_empty())
+        fs::read_to_string(path)
+            .ok()
+            .filter(|text| !text.is_empty())
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use super::RecordError;
 use crate::process::{ElfLoad, FileId};
-use crate::unwind::{self, Table};
+use crate::unwind::{Cache, Table};
 
 /// What became of a file.
 pub(super) struct Built {
@@ -56,6 +56,7 @@ impl Builder {
 
 fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
     let mut waiting: BinaryHeap<Reverse<(u64, FileId)>> = BinaryHeap::new();
+    let mut cache = Cache::open();
     let mut handles = std::collections::HashMap::new();
     loop {
         // Take all there is, so that the smallest comes first; wait only when there is nothing to do.
@@ -84,15 +85,15 @@ fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
         let Some(handle) = handles.remove(&file) else {
             continue;
         };
-        let table = build(&handle);
+        let table = build(&mut cache, &handle);
         if !done(Built { file, table }) {
             return;
         }
     }
 }
 
-fn build(handle: &File) -> Option<(Table, ElfLoad)> {
-    match unwind::build(handle) {
+fn build(cache: &mut Cache, handle: &File) -> Option<(Table, ElfLoad)> {
+    match cache.build(handle) {
         Ok(table) => Some((table, ElfLoad::read(handle)?)),
         Err(error) => {
             tracing::debug!("no unwind table: {error}");

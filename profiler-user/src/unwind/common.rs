@@ -10,7 +10,7 @@ use super::expression::Bytes;
 use super::program::{Malformed, Program, State, Step};
 
 /// A common entry is small: a long one is not read.
-const MAX_LENGTH: usize = 4096;
+const MAX_LENGTH: usize = 512;
 /// Common entries kept. A file has a few; more are read again each time.
 const MAX_KEPT: usize = 32;
 

@@ -14,17 +14,15 @@ use super::UnwindError;
 use super::expression::LE;
 
 /// Call frame information is read as a whole: at most this much.
-const MAX_FRAME_BYTES: u64 = 512 << 20;
-/// Section and program headers that are looked at.
-const MAX_HEADERS: u64 = 1 << 16;
+const MAX_FRAME_BYTES: u64 = 256 << 20;
+/// Section and program headers that are looked at. What runs has a few dozen.
+const MAX_HEADERS: u64 = 4096;
 
 /// An ELF file, as far as it has been read.
 pub(super) struct Elf<'d, R: ReadRef<'d>> {
     data: R,
     segments: &'d [elf::ProgramHeader64<LittleEndian>],
     header: &'d FileHeader64<LittleEndian>,
-    /// Where code lies.
-    pub text: Text,
 }
 
 /// Address ranges of a file that hold code, in order.
@@ -94,8 +92,12 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
             data,
             segments,
             header,
-            text: text(segments)?,
         })
+    }
+
+    /// Where code lies: the executable segments, as ranges that do not overlap.
+    pub fn text(&self) -> Result<Text, UnwindError> {
+        text(self.segments)
     }
 
     /// Call frame information of a kind, if the file has it.
@@ -231,7 +233,6 @@ fn check_size(what: &'static str, size: u64, limit: u64) -> Result<(), UnwindErr
     Ok(())
 }
 
-/// The executable segments, as ranges that do not overlap.
 fn text(segments: &[elf::ProgramHeader64<LittleEndian>]) -> Result<Text, UnwindError> {
     let mut found: Vec<(u64, u64)> = segments
         .iter()
@@ -284,7 +285,7 @@ mod tests {
     /// What is no ELF file is refused with the reason.
     #[test]
     fn refuses_other_files() {
-        let parse = |bytes: &[u8]| Elf::parse(bytes).err();
+        let parse = |bytes: &[u8]| Elf::parse(bytes).and_then(|elf| elf.text()).err();
         assert_eq!(
             parse(b"#!/bin/sh\n"),
             Some(UnwindError::Elf("no such header"))

@@ -62,12 +62,17 @@ impl Input<'_> {
         }
         functions.add_trampolines(self.trampolines, text);
         functions.settle();
+        let described = functions
+            .list
+            .iter()
+            .filter(|function| function.entry.is_some());
+        let described = described.count() as u64;
         if functions.list.is_empty() {
             return Ok(None);
         }
         let rows = section.section().len() / BYTES_PER_ROW;
         let mut table = Builder::new(text, rows.min(MAX_ROWS));
-        table.stats.functions = functions.list.len() as u64;
+        table.stats.functions = described;
         table.stats.unknown.malformed = functions.malformed;
         let mut evaluator = Evaluator::new(section, bases, text.base);
         for function in &functions.list {

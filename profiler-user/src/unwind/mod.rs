@@ -42,32 +42,45 @@ const MAX_ROWS: usize = 16 << 20;
 
 /// Builds the table of an ELF file. The file's read position is moved.
 pub fn build(file: &File) -> Result<Table, UnwindError> {
-    build_from(&ReadCache::new(file), |input| input.build())
+    build_from(&ReadCache::new(file), None, |input| input.build())
+}
+
+/// Builds the table of a file without call frame information from its debug file's `.debug_frame`. That the
+/// two belong together (debug link, build id) is for the caller to know.
+pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError> {
+    let debug = ReadCache::new(debug);
+    build_from(&ReadCache::new(file), Some(&debug), |input| input.build())
 }
 
 /// Builds the table of an ELF image in memory, such as the vDSO's.
 pub fn build_from_bytes(image: &[u8]) -> Result<Table, UnwindError> {
-    build_from(image, |input| input.build())
+    build_from(image, None, |input| input.build())
 }
 
 /// Finds what to build from and has it built.
 fn build_from<'d, R: ReadRef<'d>>(
     data: R,
+    debug: Option<R>,
     mut build: impl FnMut(&Input) -> Result<Option<Table>, UnwindError>,
 ) -> Result<Table, UnwindError> {
     let elf = Elf::parse(data)?;
-    let trampolines = trampoline::find(&elf);
-    for kind in [
-        FrameKind::EhFrame,
-        FrameKind::DebugFrame,
-        FrameKind::Nothing,
-    ] {
-        let Some(source) = elf.frames(kind)? else {
+    // A debug file has the segments of the file it is of, without what they hold.
+    let debug = debug.map(Elf::parse).transpose()?;
+    let text = elf.text()?;
+    let trampolines = trampoline::find(&elf, &text);
+    let sources = [
+        (Some(&elf), FrameKind::EhFrame),
+        (Some(&elf), FrameKind::DebugFrame),
+        (debug.as_ref(), FrameKind::DebugFrame),
+        (Some(&elf), FrameKind::Nothing),
+    ];
+    for (from, kind) in sources {
+        let Some(source) = from.map_or(Ok(None), |from| from.frames(kind))? else {
             continue;
         };
         let input = Input {
             source,
-            text: &elf.text,
+            text: &text,
             trampolines: &trampolines,
         };
         if let Some(table) = build(&input)? {

@@ -42,7 +42,7 @@ impl Table {
 pub struct TableStats {
     /// Rows in the table.
     pub rows: u64,
-    /// Functions (FDEs) with code.
+    /// Functions (FDEs) with code. With none, all there is in the table is a C library's signal trampoline.
     pub functions: u64,
     /// Stretches between functions of which nothing is known.
     pub gaps: u64,

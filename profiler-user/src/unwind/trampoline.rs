@@ -5,7 +5,7 @@
 
 use object::{ReadRef, elf};
 
-use super::elf::Elf;
+use super::elf::{Elf, Text};
 
 /// `mov $15, %rax; syscall`: the system call that ends a signal handler.
 pub(super) const CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05];
@@ -17,10 +17,9 @@ const MAX_FOUND: usize = 16;
 
 /// Addresses in the file at which a trampoline begins. Only a C library or a program that contains one is
 /// searched: a file that needs no other.
-pub(super) fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> Vec<u64> {
+pub(super) fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>, text: &Text) -> Vec<u64> {
     let mut found = Vec::new();
-    let size: u64 = elf
-        .text
+    let size: u64 = text
         .ranges
         .iter()
         .map(|(from, to)| u64::from(to - from))
@@ -28,8 +27,8 @@ pub(super) fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> Vec<u64> {
     if size > MAX_SEARCHED || needs_others(elf) {
         return found;
     }
-    for (from, to) in &elf.text.ranges {
-        let start = elf.text.base + u64::from(*from);
+    for (from, to) in &text.ranges {
+        let start = text.base + u64::from(*from);
         let Some(code) = elf.loaded(start, u64::from(to - from)) else {
             continue;
         };

@@ -17,9 +17,20 @@ use crate::fixtures::{machine, trainings};
 pub fn assert_books(report: &Report, folded: &Folded) {
     report.check_books();
     let books = &report.summary;
-    assert_eq!(folded.books, [books.taken, books.kept, books.lost.count, books.truncated.count]);
+    assert_eq!(
+        folded.books,
+        [
+            books.taken,
+            books.kept,
+            books.lost.count,
+            books.truncated.count
+        ]
+    );
     assert_eq!(folded.samples(), books.kept);
-    assert_eq!(folded.losses.iter().map(|(_, count)| count).sum::<u64>(), books.lost.count);
+    assert_eq!(
+        folded.losses.iter().map(|(_, count)| count).sum::<u64>(),
+        books.lost.count
+    );
 }
 
 /// Kept and lost make taken, in the report and in the folded file, for one process and for the whole machine; with a
@@ -44,18 +55,32 @@ fn losses_are_counted() {
     let scratch = Scratch::new();
     let burner = scratch.burner();
     let targets = [0, 1].map(|_| Target::start(Command::new(&burner).arg("60")));
-    let recorder = Recorder::new().hertz(4000).option("--buffer-kib", "4").pid(targets[0].pid()).pid(targets[1].pid()).start();
+    let recorder = Recorder::new()
+        .hertz(4000)
+        .option("--buffer-kib", "4")
+        .pid(targets[0].pid())
+        .pid(targets[1].pid())
+        .start();
     send(recorder.pid(), Signal::SIGSTOP);
     // 4 KiB hold a few dozen samples at most: a tenth of a second's worth is more than enough to lose some.
     let before = targets[0].cpu_seconds();
-    wait::until("the target runs on", || (targets[0].cpu_seconds() - before > 0.3).then_some(()));
+    wait::until("the target runs on", || {
+        (targets[0].cpu_seconds() - before > 0.3).then_some(())
+    });
     send(recorder.pid(), Signal::SIGCONT);
     let recorded = recorder.end_with(Signal::SIGINT);
     let (report, folded) = (recorded.report(), recorded.folded());
     assert_books(&report, &folded);
     assert!(report.summary.lost.count > 100, "{:#?}", report.summary);
     assert!(report.summary.kept > 0, "{:#?}", report.summary);
-    assert!(recorded.said.out.contains(&format!("lost {}", report.summary.lost.count)), "{}", recorded.said.out);
+    assert!(
+        recorded
+            .said
+            .out
+            .contains(&format!("lost {}", report.summary.lost.count)),
+        "{}",
+        recorded.said.out
+    );
     let again = export(&recorded.wstk());
     assert_eq!(again, (folded, report));
 }
@@ -68,20 +93,43 @@ fn deep_stacks_are_cut_and_counted() {
     let python = require_python!();
     let scratch = Scratch::new();
     let program = scratch.file("deep.py", DEEP);
-    let recorded = Recorder::new().hertz(199).command([&python.path, &program]).run();
+    let recorded = Recorder::new()
+        .hertz(199)
+        .command([&python.path, &program])
+        .run();
     let (report, folded) = (recorded.report(), recorded.folded());
     assert_books(&report, &folded);
     let burning = |stack: &&Stack| stack.has_function("deep.py", "burn");
     let mut samples = 0;
     for stack in folded.stacks.iter().filter(burning) {
-        let frames = stack.in_file("deep.py").filter(|frame| frame.function == "go_down").count();
+        let frames = stack
+            .in_file("deep.py")
+            .filter(|frame| frame.function == "go_down")
+            .count();
         assert!((100..DEPTH).contains(&frames), "{frames} frames");
-        assert!(stack.frames.iter().any(|frame| frame.starts_with('[') && frame.contains("Python")), "no mark: {stack:#?}");
-        assert!(!stack.has_function("deep.py", "<module>"), "the outermost are the ones that are cut: {stack:#?}");
+        assert!(
+            stack
+                .frames
+                .iter()
+                .any(|frame| frame.starts_with('[') && frame.contains("Python")),
+            "no mark: {stack:#?}"
+        );
+        assert!(
+            !stack.has_function("deep.py", "<module>"),
+            "the outermost are the ones that are cut: {stack:#?}"
+        );
         samples += stack.count;
     }
-    let reason = report.summary.truncated_by_reason.iter().find(|reason| reason.name.contains("more Python frames"));
-    assert!(samples > 0 && reason.is_some_and(|reason| reason.count == samples), "{samples} samples: {:#?}", report.summary);
+    let reason = report
+        .summary
+        .truncated_by_reason
+        .iter()
+        .find(|reason| reason.name.contains("more Python frames"));
+    assert!(
+        samples > 0 && reason.is_some_and(|reason| reason.count == samples),
+        "{samples} samples: {:#?}",
+        report.summary
+    );
 }
 
 /// Frames of `deep.py`.

@@ -38,7 +38,10 @@ struct Compared<'a> {
 fn compared(run: &TrainingRun) -> Vec<Compared<'_>> {
     let functions = run.truth.functions.iter().map(|(function, truth)| {
         let label = format!("{function} (training.py)");
-        let row = run.report.function(&label).unwrap_or_else(|| panic!("no row {label}"));
+        let row = run
+            .report
+            .function(&label)
+            .unwrap_or_else(|| panic!("no row {label}"));
         assert_eq!(row.line, Some(truth.first_line), "{label} begins there");
         Compared {
             function,
@@ -59,11 +62,28 @@ fn shares_agree_with_the_truth() {
     require_python!();
     for run in trainings() {
         let functions = compared(run);
-        for Compared { function, truth, count, base, .. } in &functions {
-            let chance = Binomial { n: *base, p: *truth }.as_far_as(*count);
+        for Compared {
+            function,
+            truth,
+            count,
+            base,
+            ..
+        } in &functions
+        {
+            let chance = Binomial {
+                n: *base,
+                p: *truth,
+            }
+            .as_far_as(*count);
             let shown = *count as f64 / *base as f64;
-            println!("{} {function}: {shown:.4} of {base}, truth {truth:.4}, chance {chance:.2e}", run.python.version);
-            assert!(chance > ALPHA / functions.len() as f64, "{function}: {count} of {base} is not {truth}");
+            println!(
+                "{} {function}: {shown:.4} of {base}, truth {truth:.4}, chance {chance:.2e}",
+                run.python.version
+            );
+            assert!(
+                chance > ALPHA / functions.len() as f64,
+                "{function}: {count} of {base} is not {truth}"
+            );
         }
     }
 }
@@ -74,10 +94,20 @@ fn intervals_cover_the_truth() {
     require_bpf!();
     require_python!();
     let all: Vec<_> = trainings().iter().flat_map(compared).collect();
-    let covering = all.iter().filter(|function| (function.low..=function.high).contains(&function.truth)).count();
-    let intervals = Binomial { n: all.len() as u64, p: COVERAGE };
+    let covering = all
+        .iter()
+        .filter(|function| (function.low..=function.high).contains(&function.truth))
+        .count();
+    let intervals = Binomial {
+        n: all.len() as u64,
+        p: COVERAGE,
+    };
     println!("{covering} of {} intervals cover the truth", all.len());
-    assert!(covering as u64 >= intervals.surely(ALPHA), "{covering} of {} intervals cover the truth", all.len());
+    assert!(
+        covering as u64 >= intervals.surely(ALPHA),
+        "{covering} of {} intervals cover the truth",
+        all.len()
+    );
 }
 
 /// Samples times the clock's period are the CPU time that the process used, by its own account and by the kernel's.
@@ -89,13 +119,29 @@ fn sampled_cpu_time_is_the_processes() {
         let (truth, report) = (&run.truth, &run.report);
         let expected = |seconds: f64| seconds * f64::from(report.summary.frequency_hz);
         let work = truth.process_cpu_s - truth.process_cpu_before_s;
-        let exact: f64 = report.threads.rows.iter().filter_map(|thread| thread.cpu_seconds).sum();
+        let exact: f64 = report
+            .threads
+            .rows
+            .iter()
+            .filter_map(|thread| thread.cpu_seconds)
+            .sum();
         let kept = report.summary.kept as f64;
-        println!("{}: {kept} samples, expected {:.1}, {:.1}", run.python.version, expected(work), expected(exact));
+        println!(
+            "{}: {kept} samples, expected {:.1}, {:.1}",
+            run.python.version,
+            expected(work),
+            expected(exact)
+        );
         // Three standard deviations of a count. What the process does after its work, the kernel's account has.
-        assert!((kept - expected(exact)).abs() <= 3.0 * kept.sqrt(), "{kept} samples of {exact} s");
+        assert!(
+            (kept - expected(exact)).abs() <= 3.0 * kept.sqrt(),
+            "{kept} samples of {exact} s"
+        );
         let after = exact - work;
-        assert!((0.0..0.5).contains(&after), "the kernel says {exact} s, the process {work} s of work");
+        assert!(
+            (0.0..0.5).contains(&after),
+            "the kernel says {exact} s, the process {work} s of work"
+        );
     }
 }
 
@@ -109,18 +155,38 @@ fn lines_are_where_the_time_goes() {
             let lines = function.first_line..=run.truth.last_line(function);
             let (mut samples, mut hot) = (0, 0);
             for stack in &run.folded.stacks {
-                let mut frames = stack.in_file("training.py").filter(|frame| frame.function == name);
+                let mut frames = stack
+                    .in_file("training.py")
+                    .filter(|frame| frame.function == name);
                 let Some(frame) = frames.next() else { continue };
-                assert_eq!(frames.next(), None, "{name} does not call itself: {stack:#?}");
-                assert!(lines.contains(&frame.line), "{name} is not on line {}: {stack:#?}", frame.line);
+                assert_eq!(
+                    frames.next(),
+                    None,
+                    "{name} does not call itself: {stack:#?}"
+                );
+                assert!(
+                    lines.contains(&frame.line),
+                    "{name} is not on line {}: {stack:#?}",
+                    frame.line
+                );
                 samples += stack.count;
-                hot += if Some(frame.line) == function.hot_line { stack.count } else { 0 };
+                hot += if Some(frame.line) == function.hot_line {
+                    stack.count
+                } else {
+                    0
+                };
             }
             if function.hot_line.is_some() {
-                println!("{} {name}: {hot} of {samples} on the hot line", run.python.version);
+                println!(
+                    "{} {name}: {hot} of {samples} on the hot line",
+                    run.python.version
+                );
                 // At least nine tenths of the time, says the workload.
                 let chance = Binomial { n: samples, p: 0.9 }.at_most(hot);
-                assert!(samples > 0 && chance > ALPHA, "{name}: {hot} of {samples} on the hot line");
+                assert!(
+                    samples > 0 && chance > ALPHA,
+                    "{name}: {hot} of {samples} on the hot line"
+                );
             }
         }
     }

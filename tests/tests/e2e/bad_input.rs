@@ -15,10 +15,18 @@ use crate::fixtures::machine;
 #[track_caller]
 fn refused(arguments: &[&str], code: i32) -> String {
     let scratch = Scratch::new();
-    let done = wholestack(["record"]).args(arguments).current_dir(scratch.folder()).output().unwrap();
+    let done = wholestack(["record"])
+        .args(arguments)
+        .current_dir(scratch.folder())
+        .output()
+        .unwrap();
     let said = Said::from(done);
     let line = said.refused_with(code).to_owned();
-    assert_eq!(scratch.names(), Vec::<String>::new(), "nothing may be left: {line}");
+    assert_eq!(
+        scratch.names(),
+        Vec::<String>::new(),
+        "nothing may be left: {line}"
+    );
     line
 }
 
@@ -45,12 +53,25 @@ fn a_missing_command() {
     // Only starting it shows that it cannot be: the recording has been announced then.
     let folder = Scratch::new();
     let mut record = wholestack(["record", "--"]);
-    let said = Said::from(record.arg(&no_interpreter).current_dir(folder.folder()).output().unwrap());
+    let said = Said::from(
+        record
+            .arg(&no_interpreter)
+            .current_dir(folder.folder())
+            .output()
+            .unwrap(),
+    );
     assert_eq!((said.code, &*said.out), (Some(4), ""), "{said:#?}");
     let last = said.complaints().last().copied().unwrap_or_default();
-    assert!(last.contains(&format!("cannot start `{}`", no_interpreter.display())), "{said:#?}");
+    assert!(
+        last.contains(&format!("cannot start `{}`", no_interpreter.display())),
+        "{said:#?}"
+    );
     assert_says_once(last);
-    assert_eq!(folder.names(), Vec::<String>::new(), "nothing was recorded, nothing may be left");
+    assert_eq!(
+        folder.names(),
+        Vec::<String>::new(),
+        "nothing was recorded, nothing may be left"
+    );
 }
 
 /// A frequency of nothing, or above what the kernel takes: exit code 2, and the kernel's limit is named.
@@ -82,7 +103,13 @@ fn an_output_that_cannot_be_written() {
         assert!(line.contains(output), "{line}");
         let other = output.replace(".wstk", ".json");
         if !output.contains("folder") {
-            assert!(refused(&["-o", "good.wstk", "-o", &other, "--", "touch", "started"], 5).contains(&other));
+            assert!(
+                refused(
+                    &["-o", "good.wstk", "-o", &other, "--", "touch", "started"],
+                    5
+                )
+                .contains(&other)
+            );
         }
     }
 }
@@ -97,7 +124,13 @@ fn an_unknown_ending() {
             assert!(line.contains(ending), "{ending} is not named: {line}");
         }
     }
-    assert!(refused(&["-o", "a.wstk", "-o", "b.wstk", "--", "touch", "started"], 2).contains("more than one"));
+    assert!(
+        refused(
+            &["-o", "a.wstk", "-o", "b.wstk", "--", "touch", "started"],
+            2
+        )
+        .contains("more than one")
+    );
 }
 
 /// Arguments that make no sense: exit code 2 and a usage message, before anything happens.
@@ -120,9 +153,21 @@ fn wrong_usage() {
         &["nothing"],
         &[],
     ] {
-        let said = Said::from(wholestack(arguments).current_dir(scratch.folder()).output().unwrap());
-        assert_eq!((said.code, &*said.out), (Some(2), ""), "{arguments:?}: {said:#?}");
-        assert!(said.err.contains("Usage: ") || said.err.contains("error: "), "{arguments:?}: {said:#?}");
+        let said = Said::from(
+            wholestack(arguments)
+                .current_dir(scratch.folder())
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(
+            (said.code, &*said.out),
+            (Some(2), ""),
+            "{arguments:?}: {said:#?}"
+        );
+        assert!(
+            said.err.contains("Usage: ") || said.err.contains("error: "),
+            "{arguments:?}: {said:#?}"
+        );
         assert_eq!(scratch.names(), Vec::<String>::new(), "{arguments:?}");
     }
 }
@@ -149,12 +194,26 @@ fn what_is_no_recording() {
         for command in ["report", "export"] {
             let output = scratch.path("x.json");
             let outputs = ["-o".as_ref(), output.as_os_str()];
-            let outputs = if command == "export" { &outputs[..] } else { &[] };
+            let outputs = if command == "export" {
+                &outputs[..]
+            } else {
+                &[]
+            };
             let said = run([command.as_ref(), path.as_os_str()].iter().chain(outputs));
             let line = said.refused_with(2);
-            assert!(line.contains(&*path.to_string_lossy()), "does not name the file: {line}");
-            assert!(line.to_lowercase().contains(&why.to_lowercase()), "does not say that it is {why}: {line}");
-            assert!(!output.exists(), "{command} of {} left an output", path.display());
+            assert!(
+                line.contains(&*path.to_string_lossy()),
+                "does not name the file: {line}"
+            );
+            assert!(
+                line.to_lowercase().contains(&why.to_lowercase()),
+                "does not say that it is {why}: {line}"
+            );
+            assert!(
+                !output.exists(),
+                "{command} of {} left an output",
+                path.display()
+            );
         }
     }
 }
@@ -169,7 +228,10 @@ fn a_later_version() {
     let path = scratch.file("later.wstk", bytes);
     let said = run(["report".as_ref(), path.as_os_str()]);
     let line = said.refused_with(2);
-    assert!(line.contains("version 77") && line.contains("version 1"), "{line}");
+    assert!(
+        line.contains("version 77") && line.contains("version 1"),
+        "{line}"
+    );
 }
 
 /// A recording that is cut, anywhere, is read up to there and called cut; only where nothing is left to show it is
@@ -182,22 +244,46 @@ fn a_cut_recording() {
     let whole = machine().report.summary.kept;
     let mut kept = Vec::new();
     let length = bytes.len();
-    for cut in [1, 7, 8, 11, 12, 20, 24, 60, length / 3, length / 2, length - 500, length - 13, length - 1] {
+    for cut in [
+        1,
+        7,
+        8,
+        11,
+        12,
+        20,
+        24,
+        60,
+        length / 3,
+        length / 2,
+        length - 500,
+        length - 13,
+        length - 1,
+    ] {
         let path = scratch.file("cut.wstk", &bytes[..cut]);
         let said = run(["report".as_ref(), "--json".as_ref(), path.as_os_str()]);
         if said.code == Some(0) {
             let report = wholestack_tests::report::Report::parse(&said.out);
-            assert!(!report.summary.closed, "cut at {cut} of {length}: {:#?}", report.summary);
+            assert!(
+                !report.summary.closed,
+                "cut at {cut} of {length}: {:#?}",
+                report.summary
+            );
             let told = run(["report".as_ref(), path.as_os_str()]);
             assert!(told.out.contains("cut"), "cut at {cut}: {}", told.out);
             kept.push(report.summary.kept);
         } else {
             assert!(cut < 1000, "cut at {cut} of {length}: {said:#?}");
             let line = said.refused_with(2);
-            assert!(line.contains("ends at byte") || line.contains("not a wholestack recording"), "cut at {cut}: {line}");
+            assert!(
+                line.contains("ends at byte") || line.contains("not a wholestack recording"),
+                "cut at {cut}: {line}"
+            );
         }
     }
-    assert!(kept.is_sorted() && kept.last() == Some(&whole), "the more is left, the more is read: {kept:?}, {whole}");
+    assert!(
+        kept.is_sorted() && kept.last() == Some(&whole),
+        "the more is left, the more is read: {kept:?}, {whole}"
+    );
 }
 
 /// A recording with damaged bytes is never a panic: it is refused in one line, or read up to the damage and called that.
@@ -216,7 +302,11 @@ fn a_damaged_recording() {
         match said.code {
             Some(0) => {
                 let report = wholestack_tests::report::Report::parse(&said.out);
-                assert!(!report.summary.closed, "byte {place} is damaged: {:#?}", report.summary);
+                assert!(
+                    !report.summary.closed,
+                    "byte {place} is damaged: {:#?}",
+                    report.summary
+                );
             }
             _ => assert!(!said.refused_with(2).is_empty(), "byte {place}: {said:#?}"),
         }

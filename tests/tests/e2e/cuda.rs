@@ -16,16 +16,32 @@ use crate::fixtures::trainings;
 #[track_caller]
 fn assert_counts(report: &Report, pid: u32, truth: &Cuda) {
     assert_eq!(report.calls_by_thread(pid), truth.calls_by_thread());
-    for row in report.cuda_driver_by_thread.iter().filter(|row| row.pid == Some(pid)) {
-        let thread = truth.threads.iter().find(|thread| Some(thread.tid) == row.tid).unwrap();
-        assert_eq!(row.call.errors, thread.functions[&row.call.function].errors, "{row:?}");
+    for row in report
+        .cuda_driver_by_thread
+        .iter()
+        .filter(|row| row.pid == Some(pid))
+    {
+        let thread = truth
+            .threads
+            .iter()
+            .find(|thread| Some(thread.tid) == row.tid)
+            .unwrap();
+        assert_eq!(
+            row.call.errors, thread.functions[&row.call.function].errors,
+            "{row:?}"
+        );
         assert_eq!(row.call.returned, row.call.count, "{row:?}");
     }
 }
 
 /// The notes about a driver that was met in the middle of a recording: from how many milliseconds on it is counted.
 fn gaps(report: &Report) -> Vec<&String> {
-    report.summary.notes.iter().filter(|note| note.starts_with("CUDA driver ") && note.contains(" ms ")).collect()
+    report
+        .summary
+        .notes
+        .iter()
+        .filter(|note| note.starts_with("CUDA driver ") && note.contains(" ms "))
+        .collect()
 }
 
 /// `cuda_calls`, and where its truth goes.
@@ -37,12 +53,20 @@ struct Calls {
 impl Calls {
     fn new() -> Self {
         let scratch = Scratch::new();
-        let program = scratch.build("cuda_calls", &workload("cuda_calls.c"), &["-O2", "-pthread"]).into();
+        let program = scratch
+            .build(
+                "cuda_calls",
+                &workload("cuda_calls.c"),
+                &["-O2", "-pthread"],
+            )
+            .into();
         Self { scratch, program }
     }
 
     fn words<A: Into<OsString>>(&self, options: impl IntoIterator<Item = A>) -> Vec<OsString> {
-        std::iter::once(self.program.clone()).chain(options.into_iter().map(Into::into)).collect()
+        std::iter::once(self.program.clone())
+            .chain(options.into_iter().map(Into::into))
+            .collect()
     }
 
     fn start(&self, words: &[OsString], truth: &str) -> Target {
@@ -64,8 +88,18 @@ fn training_is_counted_exactly() {
     for run in trainings() {
         assert_counts(&run.report, run.truth.pid, run.truth.cuda());
         assert_eq!(run.report.calls(), run.truth.cuda().calls());
-        let failed = run.report.cuda_driver.rows.iter().map(|row| row.errors).sum::<u64>();
-        assert!(failed > 0, "launches that fail are part of the workload: {:#?}", run.report.cuda_driver);
+        let failed = run
+            .report
+            .cuda_driver
+            .rows
+            .iter()
+            .map(|row| row.errors)
+            .sum::<u64>();
+        assert!(
+            failed > 0,
+            "launches that fail are part of the workload: {:#?}",
+            run.report.cuda_driver
+        );
     }
 }
 
@@ -83,7 +117,11 @@ fn counts_are_exact_from_before() {
         let mut words = calls.words(["-m", "-f"]);
         words.push(go.clone());
         words.extend(form.iter().map(Into::into));
-        words.extend([driver.clone(), format!("{}", 2000 + index).into(), "40".into()]);
+        words.extend([
+            driver.clone(),
+            format!("{}", 2000 + index).into(),
+            "40".into(),
+        ]);
         targets.push(calls.start(&words, &format!("truth{index}")));
     }
     for target in &targets {
@@ -92,7 +130,12 @@ fn counts_are_exact_from_before() {
             maps.contains("/driver/libcuda.so.1").then_some(())
         });
     }
-    let recorder = targets.iter().fold(Recorder::new(), |recorder, target| recorder.pid(target.pid())).start();
+    let recorder = targets
+        .iter()
+        .fold(Recorder::new(), |recorder, target| {
+            recorder.pid(target.pid())
+        })
+        .start();
     calls.scratch.signal("go");
     let recorded = recorder.finish();
     let report = recorded.report();
@@ -116,7 +159,9 @@ fn counts_are_exact_for_a_command() {
     let report = recorded.report();
     let truth = CudaCalls::find(&recorded.said.out);
     assert_counts(&report, truth.pid, &truth.library);
-    let [gap] = gaps(&report)[..] else { panic!("one gap: {:?}", report.summary.notes) };
+    let [gap] = gaps(&report)[..] else {
+        panic!("one gap: {:?}", report.summary.notes)
+    };
     assert!(gap.contains(&format!("process {}", truth.pid)), "{gap}");
 }
 
@@ -126,14 +171,38 @@ fn counts_are_exact_for_the_first_command_of_the_readme() {
     require_bpf!();
     require_python!();
     let scratch = Scratch::new();
-    let (program, truth, driver) = (workload("training.py"), scratch.path("truth"), scratch.driver("driver"));
-    let words = ["python3".as_ref(), program.as_os_str(), "--launches".as_ref(), "40".as_ref(), "--quiet".as_ref()];
-    let paths = ["--truth".as_ref(), truth.as_os_str(), "--libcuda".as_ref(), driver.as_os_str()];
-    let recorded = Recorder::new().command(words.into_iter().chain(paths)).run();
+    let (program, truth, driver) = (
+        workload("training.py"),
+        scratch.path("truth"),
+        scratch.driver("driver"),
+    );
+    let words = [
+        "python3".as_ref(),
+        program.as_os_str(),
+        "--launches".as_ref(),
+        "40".as_ref(),
+        "--quiet".as_ref(),
+    ];
+    let paths = [
+        "--truth".as_ref(),
+        truth.as_os_str(),
+        "--libcuda".as_ref(),
+        driver.as_os_str(),
+    ];
+    let recorded = Recorder::new()
+        .command(words.into_iter().chain(paths))
+        .run();
     let truth = Training::parse(&wait::for_file(&truth));
     assert_counts(&recorded.report(), truth.pid, truth.cuda());
-    assert!(recorded.said.out.contains("{\"workload\": \"training\""), "the command's own output is let through");
-    assert!(recorded.said.out.contains("\nCUDA DRIVER "), "{}", recorded.said.out);
+    assert!(
+        recorded.said.out.contains("{\"workload\": \"training\""),
+        "the command's own output is let through"
+    );
+    assert!(
+        recorded.said.out.contains("\nCUDA DRIVER "),
+        "{}",
+        recorded.said.out
+    );
 }
 
 /// Processes that start while the whole machine is recorded: the first one that maps a driver is counted from its first
@@ -144,9 +213,27 @@ fn counts_are_exact_from_after() {
     let calls = Calls::new();
     let driver = calls.scratch.driver("driver").into_os_string();
     let recorder = Recorder::new().start();
-    calls.start(&calls.words(["-t".into(), "2".into(), driver.clone(), "1000".into(), "10".into()]), "first").finish();
-    calls.start(&calls.words([driver.clone(), "1".into()]), "second").finish();
-    calls.start(&calls.words(["-g".into(), driver, "1".into(), "1".into()]), "third").finish();
+    calls
+        .start(
+            &calls.words([
+                "-t".into(),
+                "2".into(),
+                driver.clone(),
+                "1000".into(),
+                "10".into(),
+            ]),
+            "first",
+        )
+        .finish();
+    calls
+        .start(&calls.words([driver.clone(), "1".into()]), "second")
+        .finish();
+    calls
+        .start(
+            &calls.words(["-g".into(), driver, "1".into(), "1".into()]),
+            "third",
+        )
+        .finish();
     let report = recorder.end_with(nix::sys::signal::Signal::SIGINT).report();
     for name in ["first", "second", "third"] {
         let truth = calls.truth(name);
@@ -155,7 +242,9 @@ fn counts_are_exact_from_after() {
     let first = calls.truth("first").pid;
     let own = |note: &&&String| note.contains(&*calls.scratch.folder().to_string_lossy());
     let gaps = gaps(&report);
-    let [gap] = gaps.iter().filter(own).collect::<Vec<_>>()[..] else { panic!("one gap: {gaps:?}") };
+    let [gap] = gaps.iter().filter(own).collect::<Vec<_>>()[..] else {
+        panic!("one gap: {gaps:?}")
+    };
     assert!(gap.contains(&format!("process {first}")), "{gap}");
 }
 
@@ -172,7 +261,10 @@ fn counts_are_exact_for_children() {
         calls.program.display(),
         driver.display()
     );
-    let shell = Target::start_into(Command::new("sh").args(["-c", &script]), &calls.scratch.path("truth"));
+    let shell = Target::start_into(
+        Command::new("sh").args(["-c", &script]),
+        &calls.scratch.path("truth"),
+    );
     let recorder = Recorder::new().pid(shell.pid()).start();
     calls.scratch.signal("go");
     let report = recorder.finish().report();
@@ -191,19 +283,41 @@ fn open_calls_are_in_stacks() {
         let cuda = run.truth.cuda();
         let mut seen = std::collections::BTreeMap::<&str, u64>::new();
         for stack in &run.folded.stacks {
-            let mut calls = stack.frames.iter().enumerate().filter_map(|(at, frame)| Some((at, frame.strip_suffix(" [cuda]")?)));
-            let Some((at, function)) = calls.next() else { continue };
-            assert_eq!(calls.next(), None, "no driver call is inside another: {stack:#?}");
-            let above = stack.frames[..at].iter().rev().find_map(|frame| wholestack_tests::folded::Source::parse(frame).filter(|source| source.file == "training.py"));
+            let mut calls = stack
+                .frames
+                .iter()
+                .enumerate()
+                .filter_map(|(at, frame)| Some((at, frame.strip_suffix(" [cuda]")?)));
+            let Some((at, function)) = calls.next() else {
+                continue;
+            };
+            assert_eq!(
+                calls.next(),
+                None,
+                "no driver call is inside another: {stack:#?}"
+            );
+            let above = stack.frames[..at].iter().rev().find_map(|frame| {
+                wholestack_tests::folded::Source::parse(frame)
+                    .filter(|source| source.file == "training.py")
+            });
             let caller = above.unwrap_or_else(|| panic!("no Python above the call: {stack:#?}"));
-            assert!(cuda.functions[function].lines.contains(&caller.line), "line {} does not call it: {stack:#?}", caller.line);
-            let below = stack.frames[at..].iter().any(|frame| frame.contains(" (training.py:"));
+            assert!(
+                cuda.functions[function].lines.contains(&caller.line),
+                "line {} does not call it: {stack:#?}",
+                caller.line
+            );
+            let below = stack.frames[at..]
+                .iter()
+                .any(|frame| frame.contains(" (training.py:"));
             assert!(!below, "Python below the driver: {stack:#?}");
             *seen.entry(function).or_default() += stack.count;
         }
         println!("{}: {seen:?}", run.python.version);
         for function in ["cuLaunchKernel", "cuStreamSynchronize"] {
-            assert!(seen.contains_key(function), "{function} takes enough time to be seen: {seen:?}");
+            assert!(
+                seen.contains_key(function),
+                "{function} takes enough time to be seen: {seen:?}"
+            );
         }
     }
 }

@@ -16,10 +16,19 @@ fn total_time_holds_the_drivers_own() {
         for row in &run.report.cuda_driver.rows {
             let inside = &run.truth.cuda().functions[&row.function];
             let total_ns = (row.total_seconds * 1e9).round() as u64;
-            println!("{} {}: {total_ns} ns around {} ns, {} calls", run.python.version, row.function, inside.total_ns, row.count);
-            assert!(total_ns >= inside.total_ns, "shorter than the call itself: {row:?}, {inside:?}");
+            println!(
+                "{} {}: {total_ns} ns around {} ns, {} calls",
+                run.python.version, row.function, inside.total_ns, row.count
+            );
+            assert!(
+                total_ns >= inside.total_ns,
+                "shorter than the call itself: {row:?}, {inside:?}"
+            );
             let most = inside.total_ns + inside.total_ns / 4 + inside.calls * ADDED_NS;
-            assert!(total_ns <= most, "much longer than the call itself: {row:?}, {inside:?}");
+            assert!(
+                total_ns <= most,
+                "much longer than the call itself: {row:?}, {inside:?}"
+            );
         }
     }
 }

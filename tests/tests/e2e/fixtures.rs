@@ -27,7 +27,11 @@ const SECONDS: [&str; 2] = ["20", "10"];
 pub fn trainings() -> &'static [TrainingRun] {
     static RUNS: LazyLock<Vec<TrainingRun>> = LazyLock::new(|| {
         let seconds = SECONDS.iter().chain(std::iter::repeat(&SECONDS[1]));
-        pythons().iter().zip(seconds).map(|(python, seconds)| train(python, seconds)).collect()
+        pythons()
+            .iter()
+            .zip(seconds)
+            .map(|(python, seconds)| train(python, seconds))
+            .collect()
     });
     &RUNS
 }
@@ -36,9 +40,17 @@ fn train(python: &'static Python, seconds: &str) -> TrainingRun {
     let scratch = Scratch::new();
     let [ready, go, truth] = ["ready", "go", "truth"].map(|name| scratch.path(name));
     let mut training = Command::new(&python.path);
-    training.arg(workload("training.py")).args(["--quiet", "--seconds", seconds]);
+    training
+        .arg(workload("training.py"))
+        .args(["--quiet", "--seconds", seconds]);
     training.arg("--libcuda").arg(scratch.driver("driver"));
-    training.arg("--ready").arg(&ready).arg("--wait-for").arg(&go).arg("--truth").arg(&truth);
+    training
+        .arg("--ready")
+        .arg(&ready)
+        .arg("--wait-for")
+        .arg(&go)
+        .arg("--truth")
+        .arg(&truth);
     let target = Target::start(&mut training);
     wait::for_file(&ready);
     let watch = Watch::on(target.pid());
@@ -91,8 +103,18 @@ pub fn machine() -> &'static MachineRun {
 /// CPU seconds for which CPUs were not idle since the machine started.
 fn busy_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
-    let ticks: Vec<f64> = stat.lines().next().unwrap().split_whitespace().skip(1).map(|n| n.parse().unwrap()).collect();
+    let ticks: Vec<f64> = stat
+        .lines()
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .skip(1)
+        .map(|n| n.parse().unwrap())
+        .collect();
     // user, nice, system, idle, iowait, irq, softirq, steal.
-    let busy = [0, 1, 2, 5, 6, 7].map(|kind| ticks[kind]).iter().sum::<f64>();
+    let busy = [0, 1, 2, 5, 6, 7]
+        .map(|kind| ticks[kind])
+        .iter()
+        .sum::<f64>();
     busy / rustix::param::clock_ticks_per_second() as f64
 }

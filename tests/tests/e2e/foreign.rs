@@ -17,8 +17,17 @@ fn pretend(flags: &[&str]) -> (Report, Folded) {
 
 #[track_caller]
 fn assert_native_frames(folded: &Folded) {
-    let native = folded.count(|stack| stack.frames.iter().any(|frame| frame.starts_with("pretend (")));
-    assert!(native * 2 > folded.samples() && native > 0, "{:#?}", folded.stacks);
+    let native = folded.count(|stack| {
+        stack
+            .frames
+            .iter()
+            .any(|frame| frame.starts_with("pretend ("))
+    });
+    assert!(
+        native * 2 > folded.samples() && native > 0,
+        "{:#?}",
+        folded.stacks
+    );
 }
 
 /// A Python of a version that is not understood: one line names the version, the native frames are there.
@@ -26,8 +35,13 @@ fn assert_native_frames(folded: &Folded) {
 fn a_later_python_is_named() {
     require_bpf!();
     let (report, folded) = pretend(&["-DVERSION=0x03630100"]);
-    let [note] = &report.summary.notes[..] else { panic!("one note: {:?}", report.summary.notes) };
-    assert!(note.contains("Python 3.99.1") && note.contains("native frames"), "{note}");
+    let [note] = &report.summary.notes[..] else {
+        panic!("one note: {:?}", report.summary.notes)
+    };
+    assert!(
+        note.contains("Python 3.99.1") && note.contains("native frames"),
+        "{note}"
+    );
     assert_native_frames(&folded);
 }
 
@@ -36,8 +50,13 @@ fn a_later_python_is_named() {
 fn an_earlier_python_is_named() {
     require_bpf!();
     let (report, folded) = pretend(&["-DNO_VERSION"]);
-    let [note] = &report.summary.notes[..] else { panic!("one note: {:?}", report.summary.notes) };
-    assert!(note.contains("Python before 3.11") && note.contains("native frames"), "{note}");
+    let [note] = &report.summary.notes[..] else {
+        panic!("one note: {:?}", report.summary.notes)
+    };
+    assert!(
+        note.contains("Python before 3.11") && note.contains("native frames"),
+        "{note}"
+    );
     assert_native_frames(&folded);
 }
 

@@ -43,7 +43,12 @@ fn inferno_draws_every_sample() {
     let runs = trainings().iter().map(|run| (&run.folded, &run.report));
     for (folded, report) in runs.chain([(&machine().folded, &machine().report)]) {
         let mut drawn = Vec::new();
-        flamegraph::from_lines(&mut flamegraph::Options::default(), folded.text.lines(), &mut drawn).unwrap();
+        flamegraph::from_lines(
+            &mut flamegraph::Options::default(),
+            folded.text.lines(),
+            &mut drawn,
+        )
+        .unwrap();
         let drawn = String::from_utf8(drawn).unwrap().replace(',', "");
         let all = format!("<title>all ({} samples 100%)</title>", report.summary.kept);
         assert!(drawn.contains(&all), "inferno does not find {all}");
@@ -71,11 +76,24 @@ fn a_recording_says_the_same_later() {
 #[test]
 fn json_is_all_there_is_on_standard_output() {
     require_bpf!();
-    let live = Recorder::new().flag("--json").option("--top", "1000000").command(["true"]).run();
-    let (printed, written) = (&live.said.out, fs::read_to_string(live.scratch.path("a.json")).unwrap());
+    let live = Recorder::new()
+        .flag("--json")
+        .option("--top", "1000000")
+        .command(["true"])
+        .run();
+    let (printed, written) = (
+        &live.said.out,
+        fs::read_to_string(live.scratch.path("a.json")).unwrap(),
+    );
     assert_eq!(Report::parse(printed), Report::parse(&written));
     let wstk = live.wstk();
-    let later = run(["report".as_ref(), "--json".as_ref(), "--top".as_ref(), "1000000".as_ref(), wstk.as_os_str()]);
+    let later = run([
+        "report".as_ref(),
+        "--json".as_ref(),
+        "--top".as_ref(),
+        "1000000".as_ref(),
+        wstk.as_os_str(),
+    ]);
     assert_eq!((later.code, &later.out), (Some(0), printed));
 }
 
@@ -84,7 +102,10 @@ fn json_is_all_there_is_on_standard_output() {
 fn the_recording_has_a_name_by_default() {
     require_bpf!();
     let scratch = Scratch::new();
-    let done = wholestack(["record", "--", "true"]).current_dir(scratch.folder()).output().unwrap();
+    let done = wholestack(["record", "--", "true"])
+        .current_dir(scratch.folder())
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{done:?}");
     assert_eq!(scratch.names(), ["wholestack.wstk"]);
 }
@@ -96,12 +117,25 @@ fn a_reader_may_leave() {
     let wstk = machine().recorded.wstk();
     for options in [&[][..], &["--json"]] {
         let mut report = wholestack(["report"]);
-        report.args(options).arg(&wstk).stdout(Stdio::piped()).stderr(Stdio::piped());
+        report
+            .args(options)
+            .arg(&wstk)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut report = report.spawn().unwrap();
         drop(report.stdout.take());
         let mut said = String::new();
-        report.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!((report.wait().unwrap().code(), &*said), (Some(0), ""), "{options:?}");
+        report
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert_eq!(
+            (report.wait().unwrap().code(), &*said),
+            (Some(0), ""),
+            "{options:?}"
+        );
     }
 }
 
@@ -112,7 +146,12 @@ fn standard_output_may_be_full() {
     let wstk = machine().recorded.wstk();
     for options in [&[][..], &["--json"]] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let said = wholestack(["report"]).args(options).arg(&wstk).stdout(full).output().unwrap();
+        let said = wholestack(["report"])
+            .args(options)
+            .arg(&wstk)
+            .stdout(full)
+            .output()
+            .unwrap();
         let line = Said::from(said).refused_with(5).to_owned();
         assert!(line.contains("No space left"), "{line}");
     }
@@ -124,13 +163,25 @@ fn recordings_are_merged() {
     require_bpf!();
     let scratch = Scratch::new();
     let burner = scratch.burner();
-    let other = Recorder::new().command([burner.as_os_str(), "0.3".as_ref()]).run();
+    let other = Recorder::new()
+        .command([burner.as_os_str(), "0.3".as_ref()])
+        .run();
     let paths = [machine().recorded.wstk(), other.wstk()];
-    let said = run(["report".as_ref(), "--json".as_ref()].into_iter().chain(paths.iter().map(|path| path.as_os_str())));
+    let said = run(["report".as_ref(), "--json".as_ref()]
+        .into_iter()
+        .chain(paths.iter().map(|path| path.as_os_str())));
     assert_eq!(said.code, Some(0), "{said:#?}");
-    let [merged, one, two] = [Report::parse(&said.out), machine().report.clone(), other.report()].map(|report| report.summary);
+    let [merged, one, two] = [
+        Report::parse(&said.out),
+        machine().report.clone(),
+        other.report(),
+    ]
+    .map(|report| report.summary);
     assert_eq!(merged.kept, one.kept + two.kept);
-    assert_eq!((merged.taken, merged.balanced), (one.taken + two.taken, true));
+    assert_eq!(
+        (merged.taken, merged.balanced),
+        (one.taken + two.taken, true)
+    );
     assert_eq!(merged.processes, one.processes + two.processes);
 }
 
@@ -143,10 +194,23 @@ fn a_full_disk_costs_one_output_only() {
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
     let recorded = Recorder::new().option("-o", &full).command(["true"]).run();
     assert_eq!(recorded.said.code, Some(5), "{:#?}", recorded.said);
-    let last = recorded.said.complaints().last().copied().unwrap_or_default();
-    assert!(last.starts_with("wholestack: ") && last.contains("full.folded") && last.contains("No space left"), "{last}");
+    let last = recorded
+        .said
+        .complaints()
+        .last()
+        .copied()
+        .unwrap_or_default();
+    assert!(
+        last.starts_with("wholestack: ")
+            && last.contains("full.folded")
+            && last.contains("No space left"),
+        "{last}"
+    );
     assert_says_once(last);
-    let report = run(["report".as_ref(), recorded.scratch.path("a.wstk").as_os_str()]);
+    let report = run([
+        "report".as_ref(),
+        recorded.scratch.path("a.wstk").as_os_str(),
+    ]);
     assert_eq!((report.code, &*report.err), (Some(0), ""), "{report:#?}");
 }
 
@@ -162,7 +226,12 @@ fn a_full_disk_ends_a_recording() {
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(5), "{said}");
     let last = said.lines().last().unwrap_or_default();
-    assert!(last.starts_with("wholestack: ") && last.contains("full.wstk") && last.contains("No space left"), "{said}");
+    assert!(
+        last.starts_with("wholestack: ")
+            && last.contains("full.wstk")
+            && last.contains("No space left"),
+        "{said}"
+    );
     assert_says_once(last);
 }
 
@@ -174,8 +243,12 @@ fn odd_names_survive() {
     let python = require_python!();
     let scratch = Scratch::new();
     let names = scratch.path("names");
-    let words = [&python.path, &small_program("names.py"), &names].map(|path| path.clone().into_os_string());
-    let recorded = Recorder::new().hertz(499).command(words.into_iter().chain(["0.1".into()])).run();
+    let words = [&python.path, &small_program("names.py"), &names]
+        .map(|path| path.clone().into_os_string());
+    let recorded = Recorder::new()
+        .hertz(499)
+        .command(words.into_iter().chain(["0.1".into()]))
+        .run();
     let folded = recorded.folded();
     let names: Vec<String> = serde_json::from_str(&fs::read_to_string(names).unwrap()).unwrap();
     for name in &names {
@@ -183,5 +256,9 @@ fn odd_names_survive() {
         assert!(found > 0, "{name:?} is not in the stacks");
     }
     let control = |c: char| c.is_control() && c != '\n';
-    assert!(!recorded.said.out.contains(control), "{:?}", recorded.said.out);
+    assert!(
+        !recorded.said.out.contains(control),
+        "{:?}",
+        recorded.said.out
+    );
 }

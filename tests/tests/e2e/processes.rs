@@ -30,7 +30,10 @@ fn forks_and_later_threads_are_recorded() {
     let scratch = Scratch::new();
     let (truth, go) = (scratch.path("truth"), scratch.path("go"));
     let mut family = Command::new(&python.path);
-    family.arg(small_program("family.py")).args([&truth, &go]).arg("0.4");
+    family
+        .arg(small_program("family.py"))
+        .args([&truth, &go])
+        .arg("0.4");
     let target = Target::start(&mut family);
     let recorder = Recorder::new().hertz(199).pid(target.pid()).start();
     scratch.signal("go");
@@ -39,24 +42,46 @@ fn forks_and_later_threads_are_recorded() {
     assert_books(&report, &folded);
 
     let truth = std::fs::read_to_string(truth).unwrap();
-    let members: Vec<Member> = truth.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let members: Vec<Member> = truth
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(members.len(), 6, "{members:#?}");
     for member in &members {
-        let row = report.thread(member.tid).unwrap_or_else(|| panic!("not listed: {member:?}"));
-        assert_eq!((row.pid, row.process.is_empty()), (member.pid, false), "{row:?}");
+        let row = report
+            .thread(member.tid)
+            .unwrap_or_else(|| panic!("not listed: {member:?}"));
+        assert_eq!(
+            (row.pid, row.process.is_empty()),
+            (member.pid, false),
+            "{row:?}"
+        );
         assert_cpu(&report, member.tid, member.cpu_s);
         let own = |stack: &&wholestack_tests::folded::Stack| stack.thread.id == member.tid;
         let mut samples = 0;
         for stack in folded.of_process(member.pid).filter(own) {
-            let elsewhere = stack.in_file("family.py").find(|frame| frame.function.starts_with("in_") && frame.function != member.what);
+            let elsewhere = stack
+                .in_file("family.py")
+                .find(|frame| frame.function.starts_with("in_") && frame.function != member.what);
             assert_eq!(elsewhere, None, "{member:?} is not there: {stack:#?}");
-            samples += if stack.has_function("family.py", &member.what) { stack.count } else { 0 };
+            samples += if stack.has_function("family.py", &member.what) {
+                stack.count
+            } else {
+                0
+            };
         }
         // 0.4 s at 199 Hz are 80 ticks of a steady clock.
         assert!(samples >= 40, "{member:?} is seen in {samples} samples");
     }
-    let names: BTreeMap<&str, &str> =
-        members.iter().map(|member| (member.what.as_str(), report.thread(member.tid).unwrap().name.as_str())).collect();
+    let names: BTreeMap<&str, &str> = members
+        .iter()
+        .map(|member| {
+            (
+                member.what.as_str(),
+                report.thread(member.tid).unwrap().name.as_str(),
+            )
+        })
+        .collect();
     assert_eq!(names["in_thread"], "late-thread");
     assert_eq!(names["in_grandchilds_thread"], "deep-thread");
 }
@@ -69,18 +94,47 @@ fn scripts_and_exec_are_followed() {
     let python = require_python!();
     let scratch = Scratch::new();
     let burner = scratch.burner();
-    let program = scratch.file("spin.py", "import time\nwhile time.thread_time() < 0.5:\n    x = 1\n");
-    let inner = format!("#!/bin/sh\n{} 0.5\nexec {} {}\n", burner.display(), python.path.display(), program.display());
+    let program = scratch.file(
+        "spin.py",
+        "import time\nwhile time.thread_time() < 0.5:\n    x = 1\n",
+    );
+    let inner = format!(
+        "#!/bin/sh\n{} 0.5\nexec {} {}\n",
+        burner.display(),
+        python.path.display(),
+        program.display()
+    );
     let inner = scratch.script("inner.sh", &inner);
-    let outer = scratch.script("outer.sh", &format!("#!/bin/sh\nexec sh -c 'exec {}'\n", inner.display()));
+    let outer = scratch.script(
+        "outer.sh",
+        &format!("#!/bin/sh\nexec sh -c 'exec {}'\n", inner.display()),
+    );
     let recorded = Recorder::new().hertz(199).command([&outer]).run();
     let (report, folded) = (recorded.report(), recorded.folded());
     assert_books(&report, &folded);
-    let burned: Vec<_> = folded.stacks.iter().filter(|stack| stack.frames.iter().any(|frame| frame.starts_with("burn_a_little ("))).collect();
-    assert!(!burned.is_empty() && burned.iter().all(|stack| stack.process.name == "burner"), "{burned:#?}");
-    let spun: Vec<_> = folded.stacks.iter().filter(|stack| stack.has_function("spin.py", "<module>")).collect();
+    let burned: Vec<_> = folded
+        .stacks
+        .iter()
+        .filter(|stack| {
+            stack
+                .frames
+                .iter()
+                .any(|frame| frame.starts_with("burn_a_little ("))
+        })
+        .collect();
+    assert!(
+        !burned.is_empty() && burned.iter().all(|stack| stack.process.name == "burner"),
+        "{burned:#?}"
+    );
+    let spun: Vec<_> = folded
+        .stacks
+        .iter()
+        .filter(|stack| stack.has_function("spin.py", "<module>"))
+        .collect();
     let file = python.path.file_name().unwrap().to_string_lossy();
-    let right = spun.iter().all(|stack| file.starts_with(&*stack.process.name) && stack.process.id == stack.thread.id);
+    let right = spun
+        .iter()
+        .all(|stack| file.starts_with(&*stack.process.name) && stack.process.id == stack.thread.id);
     assert!(!spun.is_empty() && right, "{spun:#?}");
     assert_ne!(burned[0].process.id, spun[0].process.id);
 }
@@ -99,10 +153,17 @@ fn nothing_to_see_is_said() {
         assert_books(&report, &folded);
         let books = &report.summary;
         assert!(books.closed && books.kept < 10, "{books:#?}");
-        let said = if books.kept == 0 { "no samples" } else { "samples: below 100 the shares say little" };
+        let said = if books.kept == 0 {
+            "no samples"
+        } else {
+            "samples: below 100 the shares say little"
+        };
         assert!(recorded.said.out.contains(said), "{}", recorded.said.out);
         let most = books.duration_seconds * f64::from(books.cpus);
-        assert!(books.own_cpu_seconds <= most, "own cost is more than there was: {books:#?}");
+        assert!(
+            books.own_cpu_seconds <= most,
+            "own cost is more than there was: {books:#?}"
+        );
     }
 }
 
@@ -111,13 +172,31 @@ fn nothing_to_see_is_said() {
 fn nothing_is_made_up() {
     require_bpf!();
     let scratch = Scratch::new();
-    let recorded = Recorder::new().command([scratch.burner().as_os_str(), "0.3".as_ref()]).run();
+    let recorded = Recorder::new()
+        .command([scratch.burner().as_os_str(), "0.3".as_ref()])
+        .run();
     let report = recorded.report();
     assert!(report.summary.kept > 0, "{report:#?}");
-    assert!(report.cuda_driver.rows.is_empty() && report.cuda_driver_by_thread.is_empty(), "{:#?}", report.cuda_driver);
-    assert!(report.gil.is_empty() && report.threads.rows.iter().all(|thread| thread.gil_held.is_none()), "{report:#?}");
+    assert!(
+        report.cuda_driver.rows.is_empty() && report.cuda_driver_by_thread.is_empty(),
+        "{:#?}",
+        report.cuda_driver
+    );
+    assert!(
+        report.gil.is_empty()
+            && report
+                .threads
+                .rows
+                .iter()
+                .all(|thread| thread.gil_held.is_none()),
+        "{report:#?}"
+    );
     assert_eq!(report.summary.notes, Vec::<String>::new());
-    assert!(!recorded.said.out.contains("CUDA") && !recorded.said.out.contains("\nGIL "), "{}", recorded.said.out);
+    assert!(
+        !recorded.said.out.contains("CUDA") && !recorded.said.out.contains("\nGIL "),
+        "{}",
+        recorded.said.out
+    );
 }
 
 /// When the process that is recorded ends, so does the recording: in order, with one line that says so, and everything
@@ -133,9 +212,18 @@ fn the_end_of_the_target_ends_the_recording() {
     scratch.signal("go");
     let recorded = recorder.finish();
     let report = recorded.report();
-    assert!(report.summary.closed && report.summary.kept >= 25, "{:#?}", report.summary);
+    assert!(
+        report.summary.closed && report.summary.kept >= 25,
+        "{:#?}",
+        report.summary
+    );
     assert_cpu(&report, target.pid(), 0.5);
-    let ends = recorded.said.complaints().into_iter().filter(|line| line.contains("ended")).count();
+    let ends = recorded
+        .said
+        .complaints()
+        .into_iter()
+        .filter(|line| line.contains("ended"))
+        .count();
     assert_eq!(ends, 1, "{:#?}", recorded.said);
 }
 
@@ -152,7 +240,9 @@ fn the_last_target_ends_the_recording() {
     let report = recorder.finish().report();
     assert_cpu(&report, short.pid(), 0.1);
     assert_cpu(&report, long.pid(), 0.6);
-    wait::until("both have ended", || (!short.is_running() && !long.is_running()).then_some(()));
+    wait::until("both have ended", || {
+        (!short.is_running() && !long.is_running()).then_some(())
+    });
 }
 
 /// A process that has ended, but whose parent does not wait for it, has ended: the recording does not go on for the entry
@@ -162,7 +252,12 @@ fn a_target_nobody_waits_for_has_ended() {
     require_bpf!();
     let scratch = Scratch::new();
     let (burner, go, pid) = (scratch.burner(), scratch.path("go"), scratch.path("pid"));
-    let script = format!("{} 0.3 {} & echo $! > {}; exec sleep 600", burner.display(), go.display(), pid.display());
+    let script = format!(
+        "{} 0.3 {} & echo $! > {}; exec sleep 600",
+        burner.display(),
+        go.display(),
+        pid.display()
+    );
     let _parent = Target::start(Command::new("sh").args(["-c", &script]));
     let pid: u32 = wait::for_file(&pid).trim().parse().unwrap();
     let recorder = Recorder::new().pid(pid).seconds(15.0).start();
@@ -177,9 +272,19 @@ fn a_target_nobody_waits_for_has_ended() {
 #[test]
 fn the_commands_end_is_told() {
     require_bpf!();
-    for (script, told) in [("exit 3", "the command ended with exit code 3"), ("kill -9 $$", "the command was killed")] {
+    for (script, told) in [
+        ("exit 3", "the command ended with exit code 3"),
+        ("kill -9 $$", "the command was killed"),
+    ] {
         let recorded = Recorder::new().command(["sh", "-c", script]).run();
         recorded.report();
-        assert!(recorded.said.complaints().contains(&&*format!("wholestack: {told}")), "{:#?}", recorded.said);
+        assert!(
+            recorded
+                .said
+                .complaints()
+                .contains(&&*format!("wholestack: {told}")),
+            "{:#?}",
+            recorded.said
+        );
     }
 }

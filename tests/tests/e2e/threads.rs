@@ -11,9 +11,16 @@ const SAMPLED: u64 = 10;
 /// Checks a thread's exact CPU time against its own clock: 5 % or 20 ms, since its clock is read a moment before its end.
 #[track_caller]
 pub fn assert_cpu(report: &Report, tid: u32, own_seconds: f64) {
-    let thread = report.thread(tid).unwrap_or_else(|| panic!("thread {tid} is not listed"));
-    let exact = thread.cpu_seconds.unwrap_or_else(|| panic!("no CPU time: {thread:?}"));
-    assert!((exact - own_seconds).abs() <= f64::max(0.05 * own_seconds, 0.02), "own clock {own_seconds}: {thread:?}");
+    let thread = report
+        .thread(tid)
+        .unwrap_or_else(|| panic!("thread {tid} is not listed"));
+    let exact = thread
+        .cpu_seconds
+        .unwrap_or_else(|| panic!("no CPU time: {thread:?}"));
+    assert!(
+        (exact - own_seconds).abs() <= f64::max(0.05 * own_seconds, 0.02),
+        "own clock {own_seconds}: {thread:?}"
+    );
 }
 
 /// Every thread that ran is listed, those that nearly always sleep too, and those that ran go by their Python name.
@@ -23,15 +30,26 @@ fn all_are_listed_by_name() {
     require_python!();
     for run in trainings() {
         for thread in &run.truth.threads {
-            let row = run.report.thread(thread.tid).unwrap_or_else(|| panic!("not listed: {thread:?}"));
+            let row = run
+                .report
+                .thread(thread.tid)
+                .unwrap_or_else(|| panic!("not listed: {thread:?}"));
             assert_eq!(row.pid, run.truth.pid, "{row:?}");
             if row.cpu.count >= SAMPLED {
                 assert_eq!(row.name, thread.name, "{row:?}");
             } else {
-                assert!([&thread.name, &thread.os_name].contains(&&row.name), "{row:?} is {thread:?}");
+                assert!(
+                    [&thread.name, &thread.os_name].contains(&&row.name),
+                    "{row:?} is {thread:?}"
+                );
             }
         }
-        assert_eq!(run.report.threads.rows.len(), run.truth.threads.len(), "{:#?}", run.report.threads);
+        assert_eq!(
+            run.report.threads.rows.len(),
+            run.truth.threads.len(),
+            "{:#?}",
+            run.report.threads
+        );
     }
 }
 
@@ -43,13 +61,20 @@ fn cpu_time_is_exact() {
     for run in trainings() {
         // The recording began when the threads waited for the work to begin. The main thread goes on after its last look
         // at its clock: it prints the truth.
-        let (main, others): (Vec<_>, Vec<_>) = run.truth.threads.iter().partition(|thread| thread.name == "MainThread");
+        let (main, others): (Vec<_>, Vec<_>) = run
+            .truth
+            .threads
+            .iter()
+            .partition(|thread| thread.name == "MainThread");
         for thread in others {
             assert_cpu(&run.report, thread.tid, thread.cpu_s - thread.cpu_before_s);
         }
         let exact = run.report.thread(main[0].tid).unwrap().cpu_seconds.unwrap();
         let own = main[0].cpu_s - main[0].cpu_before_s;
-        assert!((own..own + 0.5).contains(&exact), "own clock {own}, kernel {exact}");
+        assert!(
+            (own..own + 0.5).contains(&exact),
+            "own clock {own}, kernel {exact}"
+        );
     }
 }
 
@@ -60,14 +85,23 @@ fn stacks_are_in_their_threads() {
     require_python!();
     for run in trainings() {
         for row in &run.report.threads.rows {
-            let stacks = run.folded.count(|stack| stack.thread.id == row.tid && stack.thread.name == row.name);
+            let stacks = run
+                .folded
+                .count(|stack| stack.thread.id == row.tid && stack.thread.name == row.name);
             assert_eq!(stacks, row.cpu.count, "{row:?}");
         }
-        let roles = [("target-", "_chunk_fwd"), ("drafter-", "create_block_mask"), ("data_loader", "load_batch")];
+        let roles = [
+            ("target-", "_chunk_fwd"),
+            ("drafter-", "create_block_mask"),
+            ("data_loader", "load_batch"),
+        ];
         for stack in &run.folded.stacks {
             for (thread, function) in roles {
                 let in_role = stack.thread.name.starts_with(thread);
-                assert!(in_role || !stack.has_function("training.py", function), "{function} runs elsewhere: {stack:#?}");
+                assert!(
+                    in_role || !stack.has_function("training.py", function),
+                    "{function} runs elsewhere: {stack:#?}"
+                );
             }
         }
     }

@@ -15,7 +15,11 @@ use crate::fixtures::trainings;
 
 /// A process that has mapped a driver and sleeps, so that a recorder of it has probes of every kind in the kernel.
 fn with_driver(scratch: &Scratch) -> Target {
-    let program = scratch.build("cuda_calls", &workload("cuda_calls.c"), &["-O2", "-pthread"]);
+    let program = scratch.build(
+        "cuda_calls",
+        &workload("cuda_calls.c"),
+        &["-O2", "-pthread"],
+    );
     let driver = scratch.driver("driver");
     let mut calls = Command::new(program);
     calls.args(["-m", "-w", "600"]).arg(driver).arg("1");
@@ -30,35 +34,67 @@ fn with_driver(scratch: &Scratch) -> Target {
 /// What the recorder has in the kernel, which must be programs, links and maps.
 fn held(recorder: &Running) -> Held {
     let held = Held::by(recorder.pid());
-    assert!(!held.programs.is_empty() && !held.links.is_empty() && !held.maps.is_empty(), "{held:?}");
+    assert!(
+        !held.programs.is_empty() && !held.links.is_empty() && !held.maps.is_empty(),
+        "{held:?}"
+    );
     assert_alive(&held);
     held
 }
 
 #[track_caller]
 fn assert_alive(held: &Held) {
-    let expected = Held { program_arrays: BTreeSet::new(), ..held.clone() };
-    assert_eq!(held.alive(), expected, "what a living recorder holds is there");
+    let expected = Held {
+        program_arrays: BTreeSet::new(),
+        ..held.clone()
+    };
+    assert_eq!(
+        held.alive(),
+        expected,
+        "what a living recorder holds is there"
+    );
 }
 
 /// Settings of the kernel that a profiler could be tempted to change. Not among them: perf_event_max_sample_rate, which
 /// the kernel lowers by itself.
 fn settings() -> BTreeMap<String, String> {
     let names = [
-        "kernel/perf_event_paranoid", "kernel/perf_event_mlock_kb", "kernel/perf_event_max_stack",
-        "kernel/perf_cpu_time_max_percent", "kernel/kptr_restrict", "kernel/dmesg_restrict", "kernel/randomize_va_space",
-        "kernel/unprivileged_bpf_disabled", "kernel/bpf_stats_enabled", "kernel/yama/ptrace_scope", "kernel/core_pattern",
-        "kernel/nmi_watchdog", "kernel/ftrace_enabled", "net/core/bpf_jit_enable", "net/core/bpf_jit_harden",
-        "net/core/bpf_jit_kallsyms", "fs/file-max", "fs/nr_open", "vm/max_map_count", "vm/overcommit_memory",
+        "kernel/perf_event_paranoid",
+        "kernel/perf_event_mlock_kb",
+        "kernel/perf_event_max_stack",
+        "kernel/perf_cpu_time_max_percent",
+        "kernel/kptr_restrict",
+        "kernel/dmesg_restrict",
+        "kernel/randomize_va_space",
+        "kernel/unprivileged_bpf_disabled",
+        "kernel/bpf_stats_enabled",
+        "kernel/yama/ptrace_scope",
+        "kernel/core_pattern",
+        "kernel/nmi_watchdog",
+        "kernel/ftrace_enabled",
+        "net/core/bpf_jit_enable",
+        "net/core/bpf_jit_harden",
+        "net/core/bpf_jit_kallsyms",
+        "fs/file-max",
+        "fs/nr_open",
+        "vm/max_map_count",
+        "vm/overcommit_memory",
     ];
-    let read = |name: &str| Some((name.to_owned(), fs::read_to_string(format!("/proc/sys/{name}")).ok()?));
+    let read = |name: &str| {
+        Some((
+            name.to_owned(),
+            fs::read_to_string(format!("/proc/sys/{name}")).ok()?,
+        ))
+    };
     names.into_iter().filter_map(read).collect()
 }
 
 /// Names in the BPF file system, if there is one.
 fn pinned() -> Vec<String> {
     let entries = fs::read_dir("/sys/fs/bpf").into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -71,7 +107,10 @@ fn nothing_is_left_in_the_kernel() {
     let scratch = Scratch::new();
     let target = with_driver(&scratch);
     let before = (settings(), pinned());
-    assert!(before.0.len() > 5, "these are the kernel's settings: {before:?}");
+    assert!(
+        before.0.len() > 5,
+        "these are the kernel's settings: {before:?}"
+    );
     let watch = Watch::on(target.pid());
     for signal in [Signal::SIGINT, Signal::SIGKILL] {
         let recorder = Recorder::new().pid(target.pid()).start();
@@ -84,7 +123,10 @@ fn nothing_is_left_in_the_kernel() {
     recorder.finish().report();
     held.wait_until_gone();
     let watched = watch.end();
-    assert!(watched.looks > 0 && watched.stopped.is_empty() && watched.tracers.is_empty(), "{watched:?}");
+    assert!(
+        watched.looks > 0 && watched.stopped.is_empty() && watched.tracers.is_empty(),
+        "{watched:?}"
+    );
     assert!(target.is_running());
     assert_eq!((settings(), pinned()), before);
 }
@@ -97,7 +139,11 @@ fn a_target_is_never_stopped() {
     for run in trainings() {
         println!("{}: {} looks", run.python.version, run.watched.looks);
         assert!(run.watched.looks > 1000, "{:?}", run.watched);
-        assert!(run.watched.stopped.is_empty() && run.watched.tracers.is_empty(), "{:?}", run.watched);
+        assert!(
+            run.watched.stopped.is_empty() && run.watched.tracers.is_empty(),
+            "{:?}",
+            run.watched
+        );
     }
 }
 
@@ -107,7 +153,11 @@ fn two_recorders_get_along() {
     require_bpf!();
     let scratch = Scratch::new();
     let (driver, go) = (scratch.driver("driver"), scratch.path("go"));
-    let program = scratch.build("cuda_calls", &workload("cuda_calls.c"), &["-O2", "-pthread"]);
+    let program = scratch.build(
+        "cuda_calls",
+        &workload("cuda_calls.c"),
+        &["-O2", "-pthread"],
+    );
     let mut calls = Command::new(program);
     calls.arg("-m").arg("-f").arg(&go).arg(driver).arg("500");
     let target = Target::start(&mut calls);

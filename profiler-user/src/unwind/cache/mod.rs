@@ -77,14 +77,24 @@ impl Cache {
         self.stats
     }
 
-    /// The table of an ELF file, kept or built. The file's read position is moved.
+    /// As [`super::build`], kept or built.
     pub fn build(&mut self, file: &File) -> Result<Table, UnwindError> {
-        build_from(&ReadCache::new(file), |input| match &self.folder {
+        build_from(&ReadCache::new(file), None, |input| self.get(input))
+    }
+
+    /// As [`super::build_with_debug`], kept or built.
+    pub fn build_with_debug(&mut self, file: &File, debug: &File) -> Result<Table, UnwindError> {
+        let debug = ReadCache::new(debug);
+        build_from(&ReadCache::new(file), Some(&debug), |input| self.get(input))
+    }
+
+    fn get(&mut self, input: &Input) -> Result<Option<Table>, UnwindError> {
+        match &self.folder {
             Some(folder) if input.source.data.len() >= self.min_bytes => {
                 get(folder, &mut self.stats, input)
             }
             _ => input.build(),
-        })
+        }
     }
 }
 

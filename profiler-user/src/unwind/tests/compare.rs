@@ -26,6 +26,8 @@ pub struct Compared {
     pub ends: u64,
     /// Addresses of no information whose caller depends on registers that are not tracked.
     pub untracked: u64,
+    /// Addresses of no information that are described in a way that makes no sense.
+    pub malformed: u64,
     /// Addresses of no information whose caller could be known, but not in a rule.
     pub unfit: u64,
     /// Callers found without their frame pointer, which the rule cannot say.
@@ -133,6 +135,7 @@ fn compare_step(
             compared.ends += 1;
         }
         (Err(_), Expected::Untracked) => compared.untracked += 1,
+        (Err(_), Expected::Malformed) => compared.malformed += 1,
         (Err(_), Expected::Caller { .. }) if rule == Rule::UNKNOWN => compared.unfit += 1,
         other => panic!("{address:#x}: {rule:x?}: {other:x?}"),
     }

@@ -1,11 +1,12 @@
 //! Real files: what runs on every host.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::compare::{Compared, compare};
 use super::skip;
-use crate::unwind::build;
+use crate::unwind::{build, build_from_bytes};
 
 /// Functions compared of each file; all of them when WHOLESTACK_ORACLE_ALL is set.
 const FUNCTIONS: usize = 1500;
@@ -139,6 +140,35 @@ fn rustc() {
         "unwind::files::rustc",
         &["~/.rustup/toolchains/*/lib/librustc_driver-*.so"],
     );
+}
+
+/// What WHOLESTACK_ORACLE_FILES names, separated by colons: torch's libraries, say.
+#[test]
+fn named() {
+    let named = std::env::var("WHOLESTACK_ORACLE_FILES").unwrap_or_default();
+    for path in named.split(':').filter(|path| !path.is_empty()) {
+        one(Path::new(path));
+    }
+}
+
+/// The kernel's own code in every process, as it lies in this one.
+#[test]
+fn vdso() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else {
+        return skip("unwind::files::vdso", "this kernel maps none");
+    };
+    let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+    let [start, end] = [start, end].map(|at| u64::from_str_radix(at, 16).unwrap());
+    let mut image = vec![0; (end - start) as usize];
+    let memory = File::open("/proc/self/mem").unwrap();
+    memory.read_exact_at(&mut image, start).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &image).unwrap();
+    let table = build_from_bytes(&image).unwrap();
+    let compared = compare(file.path(), &table, usize::MAX);
+    println!("vdso: {compared:?} {:?}", table.stats);
+    assert!(compared.same > 10 && compared.unfit == 0);
 }
 
 /// Rust: this very test.

@@ -44,7 +44,7 @@ impl Fixture {
 
     /// A copy of it, changed by a command that takes the path of the old and the new file.
     pub fn changed(&self, test: &str, command: &[&str]) -> Option<PathBuf> {
-        let path = self.directory.path().join("changed");
+        let path = self.directory.path().join(command.concat());
         let mut full = Command::new(command[0]);
         full.args(&command[1..]).arg(&self.path).arg(&path);
         if run(&mut full) {

@@ -1,6 +1,10 @@
 //! The program in C, as compilers and linkers leave it in its many forms.
 
+use std::fs::File;
+
 use profiler_ebpf::rows::{CfaKind, FpKind, Rule, row_address, row_rule};
+
+use crate::unwind::{build, build_with_debug};
 
 use super::fixture::{Fixture, rules, table};
 
@@ -131,7 +135,7 @@ fn calls_that_do_not_return() {
     assert!(rule.cfa_offset() > 8, "{rule:x?}");
 }
 
-/// `.debug_frame`, also compressed, where there is no `.eh_frame`.
+/// `.debug_frame`, also compressed or in a file of its own, where there is no `.eh_frame`.
 #[test]
 fn debug_frame() {
     let test = "unwind::fixtures::debug_frame";
@@ -150,6 +154,14 @@ fn debug_frame() {
     };
     let (whole, compared) = fixture.compared();
     assert!(compared.same > 50);
+    let only_debug = fixture.changed(test, &["objcopy", "--only-keep-debug"]);
+    if let Some(debug) = only_debug.map(|path| File::open(path).unwrap())
+        && let Some(stripped) = fixture.changed(test, &["objcopy", "--strip-all"])
+    {
+        let stripped = File::open(stripped).unwrap();
+        assert_eq!(build(&stripped).unwrap().stats.functions, 0);
+        assert_eq!(build_with_debug(&stripped, &debug), Ok(whole.clone()));
+    }
     for how in ["zlib", "zstd"] {
         let option = format!("--compress-debug-sections={how}");
         if let Some(compressed) = fixture.changed(test, &["objcopy", &option]) {

@@ -27,6 +27,8 @@ pub enum Expected {
     End,
     /// It depends on other registers.
     Untracked,
+    /// The information makes no sense from some address before this on.
+    Malformed,
 }
 
 const ENCODING: Encoding = Encoding {
@@ -47,10 +49,10 @@ pub fn at<'d, S: UnwindSection<Bytes<'d>>>(
     let entry = section
         .fde_from_offset(bases, entry, S::cie_from_offset)
         .unwrap();
-    let row = entry
-        .unwind_info_for_address(section, bases, context, address)
-        .unwrap();
-    evaluate(section, row, registers(address))
+    match entry.unwind_info_for_address(section, bases, context, address) {
+        Ok(row) => evaluate(section, row, registers(address)),
+        Err(_) => Expected::Malformed,
+    }
 }
 
 fn evaluate<'d, S: UnwindSection<Bytes<'d>>>(
