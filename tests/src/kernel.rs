@@ -5,19 +5,34 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::{Duration, Instant};
 
 use aya::maps::{Array, Map, MapData, MapInfo};
 use profiler_ebpf::wire::Config;
 
-/// Everything of BPF that a process holds open.
+use crate::wait;
+
+/// The kernel's number of the kind of map that holds programs to jump to.
+const PROGRAM_ARRAY: u32 = 3;
+
+/// How long to leave an array of programs alone between two looks at it.
+///
+/// A look opens it, and closing what was opened last makes the kernel clear it, in a moment: it takes a reference and
+/// queues the work (`prog_array_map_clear` in kernel/bpf/arraymap.c, 6.18). If the work is still queued from the time
+/// before, it is not queued again, and that reference is never given back: looking often keeps the array for ever.
+const LEAVE_ALONE: Duration = Duration::from_millis(500);
+
+/// Everything of BPF that a process holds open, by id.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Ids of programs.
+    /// Programs.
     pub programs: BTreeSet<u32>,
-    /// Ids of links.
+    /// Links.
     pub links: BTreeSet<u32>,
-    /// Ids of maps.
+    /// Maps, but for those in `program_arrays`.
     pub maps: BTreeSet<u32>,
+    /// Maps of programs.
+    pub program_arrays: BTreeSet<u32>,
 }
 
 impl Held {
@@ -29,54 +44,69 @@ impl Held {
         };
         for descriptor in descriptors.flatten() {
             let text = fs::read_to_string(descriptor.path()).unwrap_or_default();
-            for (name, ids) in [
-                ("prog_id:", &mut held.programs),
-                ("link_id:", &mut held.links),
-                ("map_id:", &mut held.maps),
-            ] {
-                ids.extend(
-                    text.lines()
-                        .filter_map(|line| line.strip_prefix(name)?.trim().parse::<u32>().ok()),
-                );
-            }
+            let field = |name: &str| {
+                let value = text.lines().find_map(|line| line.strip_prefix(name));
+                value.and_then(|value| value.trim().parse::<u32>().ok())
+            };
+            let maps = if field("map_type:") == Some(PROGRAM_ARRAY) {
+                &mut held.program_arrays
+            } else {
+                &mut held.maps
+            };
+            maps.extend(field("map_id:"));
+            held.links.extend(field("link_id:"));
+            // The descriptor of a link names its program, too.
+            held.programs.extend(field("prog_id:"));
         }
         held
     }
 
-    /// Which of these are in the kernel now, whoever holds them.
+    /// Which of these are in the kernel now, whoever holds them. Of arrays of programs nothing is said.
     pub fn alive(&self) -> Self {
-        let programs = aya::programs::loaded_programs()
-            .flatten()
-            .map(|program| program.id());
-        let links = aya::programs::loaded_links()
-            .flatten()
-            .map(|link| link.id());
-        let maps = aya::maps::loaded_maps().flatten().map(|map| map.id());
+        let programs = aya::programs::loaded_programs().flatten();
+        let links = aya::programs::loaded_links().flatten();
         Self {
-            programs: programs.filter(|id| self.programs.contains(id)).collect(),
-            links: links.filter(|id| self.links.contains(id)).collect(),
-            maps: maps.filter(|id| self.maps.contains(id)).collect(),
+            programs: programs
+                .map(|program| program.id())
+                .filter(|id| self.programs.contains(id))
+                .collect(),
+            links: links
+                .map(|link| link.id())
+                .filter(|id| self.links.contains(id))
+                .collect(),
+            maps: self
+                .maps
+                .iter()
+                .copied()
+                .filter(|id| MapInfo::from_id(*id).is_ok())
+                .collect(),
+            program_arrays: BTreeSet::new(),
         }
     }
 
-    /// The programs and maps among these that are in the kernel now, by id and name; for messages.
-    pub fn names(&self) -> Vec<String> {
-        let programs = aya::programs::loaded_programs()
-            .flatten()
-            .filter(|program| self.programs.contains(&program.id()));
-        let maps = aya::maps::loaded_maps()
-            .flatten()
-            .filter(|map| self.maps.contains(&map.id()));
-        let programs =
-            programs.map(|program| format!("program {} {:?}", program.id(), program.name_as_str()));
-        programs
-            .chain(maps.map(|map| format!("map {} {:?}", map.id(), map.name_as_str())))
-            .collect()
-    }
-
-    /// Whether there is nothing.
-    pub fn is_empty(&self) -> bool {
-        self.programs.is_empty() && self.links.is_empty() && self.maps.is_empty()
+    /// Waits until nothing of it is in the kernel. That frees programs a little after the last descriptor is closed, and
+    /// takes a tenth of a second for each probe.
+    ///
+    /// # Panics
+    ///
+    /// When something is left.
+    pub fn wait_until_gone(&self) {
+        let is_gone = || (self.alive() == Self::default()).then_some(());
+        wait::until_or(is_gone, || {
+            format!("this is left of the recorder: {:#?}", self.alive())
+        });
+        let mut looked: Option<Instant> = None;
+        let is_gone = || {
+            if looked.is_some_and(|last| last.elapsed() < LEAVE_ALONE) {
+                return None;
+            }
+            looked = Some(Instant::now());
+            self.program_arrays
+                .iter()
+                .all(|id| MapInfo::from_id(*id).is_err())
+                .then_some(())
+        };
+        wait::until("the recorder's arrays of programs are gone", is_gone);
     }
 }
 
@@ -91,9 +121,8 @@ pub fn is_recording(pid: u32) -> bool {
 /// Whether the map is a recorder's settings, and if so, whether they say that it records.
 fn active(map: u32) -> Option<bool> {
     let info = MapInfo::from_id(map).ok()?;
-    if info.name_as_str() != Some("CONFIG")
-        || info.value_size() != u32::try_from(size_of::<Config>()).ok()?
-    {
+    let size = u32::try_from(size_of::<Config>()).ok()?;
+    if info.name_as_str() != Some("CONFIG") || info.value_size() != size {
         return None;
     }
     let map = Map::Array(MapData::from_id(map).ok()?);

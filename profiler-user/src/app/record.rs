@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use wholestack::cli::RecordRequest;
+use wholestack::export::ExportError;
 use wholestack::output::OutputFile;
 use wholestack::profile::Session;
 use wholestack::record::{
@@ -70,7 +71,8 @@ fn prepare(request: &RecordRequest) -> Result<(Option<OutputFile>, Vec<Export>),
     let mut exports = Vec::new();
     for path in &request.outputs {
         if !is_recording(path) {
-            exports.push(Export::prepare(path, &request.tables.own)?);
+            let export = Export::prepare(path, &request.tables.own);
+            exports.push(export.map_err(with_recording)?);
         } else if recording.is_none() {
             recording = Some(OutputFile::create_recording(path)?);
         } else {
@@ -80,6 +82,17 @@ fn prepare(request: &RecordRequest) -> Result<(Option<OutputFile>, Vec<Export>),
         }
     }
     Ok((recording, exports))
+}
+
+/// An unknown ending might have been meant for the recording: name that one too.
+fn with_recording(failure: Failure) -> Failure {
+    match failure.error.downcast_ref::<ExportError>() {
+        Some(ExportError::UnknownExtension { .. }) => Failure {
+            error: anyhow::anyhow!("{:#}, .wstk", failure.error),
+            ..failure
+        },
+        _ => failure,
+    }
 }
 
 fn is_recording(path: &Path) -> bool {

@@ -3,8 +3,10 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use wholestack::cli::TableRequest;
 use wholestack::evidence::{OwnCode, Report, ReportOptions};
+use wholestack::export::ExportError;
 use wholestack::profile::{self, Profile};
 use wholestack::recording::{self, Window};
 use wholestack::{export, ui};
@@ -36,18 +38,29 @@ pub fn print(profile: &Profile, tables: &TableRequest) -> Result<(), Failure> {
     );
     let mut out = io::stdout().lock();
     if tables.json {
-        export::write_report(&report, &mut out)?;
+        written(json(export::write_report(&report, &mut out))?)?;
     } else {
         written(ui::write_report(&report, width(), &mut out))?;
     }
     written(out.flush())
 }
 
+/// What went wrong with the output itself, apart from the rest.
+fn json(result: Result<(), ExportError>) -> Result<io::Result<()>, Failure> {
+    match result {
+        Err(ExportError::Json(error)) if error.is_io() => Ok(Err(error.into())),
+        Err(ExportError::Write(error)) => Ok(Err(error)),
+        other => Ok(Ok(other?)),
+    }
+}
+
 /// A reader that has seen enough, as `head`, is no error.
 fn written(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(Failure::output),
+        other => other
+            .context("cannot write to standard output")
+            .map_err(Failure::output),
     }
 }
 

@@ -15,10 +15,10 @@ pub enum ExportError {
         supported: String,
     },
     /// The output did not take the bytes.
-    #[error("writing failed: {0}")]
+    #[error("writing failed")]
     Write(#[from] io::Error),
     /// The report could not be turned into JSON.
-    #[error("writing the report as JSON failed: {0}")]
+    #[error("writing the report as JSON failed")]
     Json(#[from] serde_json::Error),
     /// A name in a folded file is not one that was escaped.
     #[error("{name:?}: expected `\\\\` or `\\u{{HEX}}` at byte {at}")]

@@ -5,6 +5,7 @@
 //! ([`sideband`]). It names nothing and interprets nothing.
 
 mod arena;
+mod as_user;
 mod error;
 mod load;
 mod object;
@@ -14,6 +15,7 @@ pub mod ring;
 mod run_time;
 pub mod sideband;
 
+pub use as_user::run_as;
 pub use error::KernelError;
 pub use load::{Counters, EventRing, Kernel, KernelSettings, online_cpus};
 pub use object::kernel_object;

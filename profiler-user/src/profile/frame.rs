@@ -61,9 +61,11 @@ impl Frame {
         }
     }
 
-    /// Whether the frame has a name. Markers count as named: they say what they are.
+    /// Whether the frame has a name. Markers count as named: they say what they are. A Python function may be
+    /// called nothing: it is known all the same if its file is.
     pub fn is_named(&self) -> bool {
-        self.function != StringId::default()
+        let known_python = self.kind == FrameKind::Python && self.file != StringId::default();
+        self.function != StringId::default() || known_python
     }
 
     /// The frame as every table and format shows it: Python `function (file.py:line)`, native

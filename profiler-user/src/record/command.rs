@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
 use nix::unistd::{Uid, User};
 use tokio::process::{Child, Command};
 
 use super::RecordError;
+use crate::kernel::run_as;
 
 /// The user who called sudo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +77,13 @@ pub(super) fn start(command: &[OsString]) -> Result<Child, RecordError> {
 
 /// Gives the command its user's ids, groups and home.
 fn as_user(builder: &mut std::process::Command, user: Invoker) {
-    if let Ok(Some(entry)) = User::from_uid(Uid::from_raw(user.uid)) {
+    let entry = User::from_uid(Uid::from_raw(user.uid)).ok().flatten();
+    if let Some(entry) = &entry {
         builder
             .env("HOME", &entry.dir)
             .env("USER", &entry.name)
             .env("LOGNAME", &entry.name);
     }
-    builder.uid(user.uid).gid(user.gid);
+    let name = entry.as_ref().map(|entry| entry.name.as_str());
+    run_as(builder, user.uid, user.gid, name);
 }

@@ -53,13 +53,12 @@ impl<W: Write> Pipeline<W> {
     pub fn start(
         kernel: Arc<Mutex<Kernel>>,
         profile: Profile,
-        writer: Option<Writer<W>>,
         scope: &Scope,
     ) -> Result<Self, RecordError> {
         let mut pipeline = Self {
             kernel,
             profile,
-            writer,
+            writer: None,
             processes: ProcessTable::new(),
             sources: NameSources::default(),
             tasks: Tasks::default(),
@@ -76,6 +75,11 @@ impl<W: Write> Pipeline<W> {
         pipeline.own_before_ns = own_cpu_ns();
         pipeline.kernel().set_active(true)?;
         Ok(pipeline)
+    }
+
+    /// Writes what is kept from here on.
+    pub fn write_to(&mut self, writer: Writer<W>) {
+        self.writer = Some(writer);
     }
 
     /// The profile so far.

@@ -98,16 +98,14 @@ pub async fn record<W: Write + Send + 'static>(
         scope: what,
         ..describe_host()
     };
-    let writer = writer(&session)?;
     let profile = Profile {
-        session,
+        session: session.clone(),
         ..Profile::default()
     };
     let kernel = Arc::new(Mutex::new(kernel));
     let worker = Worker::start(
         Arc::clone(&kernel),
         profile,
-        writer,
         scope.clone(),
         settings.unwind_tables,
     )
@@ -118,6 +116,10 @@ pub async fn record<W: Write + Send + 'static>(
         Scope::Command(line) => Some(command::start(line)?),
         Scope::Machine | Scope::Pids(_) => None,
     };
+    // Only now: a command that could not be started leaves no file behind.
+    if let Some(writer) = writer(&session)? {
+        worker.write_to(writer).await;
+    }
     started();
 
     let mut tick = every(DRAIN_EVERY);

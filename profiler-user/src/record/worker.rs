@@ -22,7 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_secs(1);
 
 /// What the worker is asked to do.
-pub(super) enum Task {
+pub(super) enum Task<W: Write> {
+    /// Write what is kept from here on with this.
+    WriteTo(Box<Writer<W>>),
     /// Handle these events.
     Batch(Batch),
     /// Take the sampling off, and say when that is done.
@@ -43,8 +45,8 @@ pub(super) struct Shared {
 }
 
 /// A running worker.
-pub(super) struct Worker<W> {
-    pub tasks: mpsc::Sender<Task>,
+pub(super) struct Worker<W: Write> {
+    pub tasks: mpsc::Sender<Task<W>>,
     pub shared: Arc<Shared>,
     scout: ScoutThread,
     thread: std::thread::JoinHandle<Result<(Profile, Option<W>), RecordError>>,
@@ -55,7 +57,6 @@ impl<W: Write + Send + 'static> Worker<W> {
     pub async fn start(
         kernel: Arc<Mutex<Kernel>>,
         profile: Profile,
-        writer: Option<Writer<W>>,
         scope: Scope,
         unwind_tables: bool,
     ) -> Result<Self, RecordError> {
@@ -69,7 +70,7 @@ impl<W: Write + Send + 'static> Worker<W> {
         let thread = std::thread::Builder::new()
             .name("wholestack-name".to_owned())
             .spawn(move || {
-                let pipeline = Pipeline::start(kernel, profile, writer, &scope)?;
+                let pipeline = Pipeline::start(kernel, profile, &scope)?;
                 // Nobody waiting means that the recording was given up meanwhile.
                 let _ = begun.send(());
                 work(pipeline, inbox, &theirs)
@@ -89,6 +90,12 @@ impl<W: Write + Send + 'static> Worker<W> {
             return Err(worker.join().err().unwrap_or(RecordError::Worker));
         }
         Ok(worker)
+    }
+
+    /// Has everything from here on written; to be called before the first batch.
+    pub async fn write_to(&self, writer: Writer<W>) {
+        // A thread that has ended is found out at the next batch.
+        let _ = self.tasks.send(Task::WriteTo(Box::new(writer))).await;
     }
 
     /// Hands a batch over: what it says of processes to the scout at once, all of it to the queue. False if
@@ -134,13 +141,14 @@ impl<W: Write + Send + 'static> Worker<W> {
 
 fn work<W: Write>(
     mut pipeline: Pipeline<W>,
-    mut inbox: mpsc::Receiver<Task>,
+    mut inbox: mpsc::Receiver<Task<W>>,
     shared: &Shared,
 ) -> Result<(Profile, Option<W>), RecordError> {
     let mut ticked = Instant::now();
     let mut all_scouted = Scouted::default();
     while let Some(task) = inbox.blocking_recv() {
         match task {
+            Task::WriteTo(writer) => pipeline.write_to(*writer),
             Task::Batch(batch) => pipeline.handle(batch)?,
             Task::Stop(done) => {
                 pipeline.stop()?;

@@ -2,7 +2,7 @@
 
 use profiler_ebpf::rows::{self, PAGE_SHIFT, Rule};
 
-use super::elf::Text;
+use super::text::Text;
 use super::{MAX_ROWS, Table, TableStats, Unfit, UnwindError};
 
 /// Padding between functions: what is longer has code of which nothing is known.

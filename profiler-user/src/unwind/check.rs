@@ -54,7 +54,7 @@ pub(super) fn check(table: &Table) -> Result<(), Flaw> {
             }
             page += 1;
         }
-        if row & 15 > CfaKind::End as u64 {
+        if row & 15 > CfaKind::SpLarge as u64 {
             return Err(Flaw::Rule);
         }
         last = Some(address);

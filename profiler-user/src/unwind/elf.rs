@@ -12,6 +12,7 @@ use object::{ReadRef, SectionIndex};
 
 use super::UnwindError;
 use super::expression::LE;
+use super::text::Text;
 
 /// Call frame information is read as a whole: at most this much.
 const MAX_FRAME_BYTES: u64 = 256 << 20;
@@ -23,32 +24,6 @@ pub(super) struct Elf<'d, R: ReadRef<'d>> {
     data: R,
     segments: &'d [elf::ProgramHeader64<LittleEndian>],
     header: &'d FileHeader64<LittleEndian>,
-}
-
-/// Address ranges of a file that hold code, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Text {
-    /// First address, rounded down to 64 KiB: what row addresses count from.
-    pub base: u64,
-    /// Start and end of each range, from the base on.
-    pub ranges: Vec<(u32, u32)>,
-}
-
-impl Text {
-    /// The end of the last range, from the base on.
-    pub fn end(&self) -> u32 {
-        self.ranges.last().map_or(0, |(_, end)| *end)
-    }
-
-    /// The part of `start..end` that is code, from the base on; `None` if it does not start in code.
-    pub fn clip(&self, start: u64, end: u64) -> Option<(u32, u32)> {
-        let from = u32::try_from(start.checked_sub(self.base)?).ok()?;
-        let to = u32::try_from(end.saturating_sub(self.base)).unwrap_or(u32::MAX);
-        let next = self.ranges.partition_point(|range| range.0 <= from);
-        let range = self.ranges.get(next.checked_sub(1)?)?;
-        let to = to.min(range.1);
-        (from < to).then_some((from, to))
-    }
 }
 
 /// Where call frame information can be found, best first.
@@ -97,7 +72,7 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
 
     /// Where code lies: the executable segments, as ranges that do not overlap.
     pub fn text(&self) -> Result<Text, UnwindError> {
-        text(self.segments)
+        Text::of(self.segments)
     }
 
     /// Call frame information of a kind, if the file has it.
@@ -233,54 +208,9 @@ fn check_size(what: &'static str, size: u64, limit: u64) -> Result<(), UnwindErr
     Ok(())
 }
 
-fn text(segments: &[elf::ProgramHeader64<LittleEndian>]) -> Result<Text, UnwindError> {
-    let mut found: Vec<(u64, u64)> = segments
-        .iter()
-        .filter(|segment| {
-            segment.p_type(LittleEndian) == elf::PT_LOAD
-                && segment.p_flags(LittleEndian) & elf::PF_X != 0
-        })
-        .map(|segment| {
-            let start = segment.p_vaddr(LittleEndian);
-            (start, start.saturating_add(segment.p_filesz(LittleEndian)))
-        })
-        .filter(|(start, end)| start < end)
-        .collect();
-    found.sort_unstable();
-    let base = found.first().ok_or(UnwindError::NoText)?.0 & !0xffff;
-    let mut ranges: Vec<(u32, u32)> = Vec::with_capacity(found.len());
-    for (start, end) in found {
-        let span = end - base;
-        // The last page is left out: so the end of code and every page number fit.
-        let to = u32::try_from(span).ok().filter(|to| *to <= 0xffff_0000);
-        let to = to.ok_or(UnwindError::TextTooLarge(span))?;
-        let from = ((start - base) as u32).max(ranges.last().map_or(0, |range| range.1));
-        if from < to {
-            ranges.push((from, to));
-        }
-    }
-    Ok(Text { base, ranges })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Only what lies in a range of code is kept, up to its end.
-    #[test]
-    fn clips_to_code() {
-        let text = Text {
-            base: 0x40_0000,
-            ranges: vec![(0x1000, 0x2000), (0x5000, 0x6000)],
-        };
-        assert_eq!(text.clip(0x40_0fff, 0x40_1100), None);
-        assert_eq!(text.clip(0x40_1000, 0x40_1100), Some((0x1000, 0x1100)));
-        assert_eq!(text.clip(0x40_1ff0, 0x40_5100), Some((0x1ff0, 0x2000)));
-        assert_eq!(text.clip(0x40_2000, 0x40_2100), None);
-        assert_eq!(text.clip(0x40_5800, u64::MAX), Some((0x5800, 0x6000)));
-        assert_eq!(text.clip(0x10, 0x20), None);
-        assert_eq!(text.end(), 0x6000);
-    }
 
     /// What is no ELF file is refused with the reason.
     #[test]

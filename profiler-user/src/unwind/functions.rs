@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use gimli::{BaseAddresses, CieOrFde, UnwindSection};
 
 use super::common::CommonEntries;
-use super::elf::Text;
 use super::expression::Bytes;
+use super::text::Text;
 use super::{MAX_ROWS, UnwindError, trampoline};
 
 /// A stretch of code that one entry describes.

@@ -4,10 +4,11 @@ use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, UnwindSection};
 use sha2::{Digest as _, Sha256};
 
 use super::builder::Builder;
-use super::elf::{FrameKind, FrameSource, Text};
+use super::elf::{FrameKind, FrameSource};
 use super::evaluate::Evaluator;
 use super::expression::{Bytes, LE};
 use super::functions::Functions;
+use super::text::Text;
 use super::{MAX_ROWS, Table, UnwindError};
 
 /// Bytes of call frame information that make one row, at least.

@@ -24,6 +24,7 @@ mod table;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+mod text;
 mod trampoline;
 
 use std::fs::File;

@@ -5,7 +5,8 @@
 
 use object::{ReadRef, elf};
 
-use super::elf::{Elf, Text};
+use super::elf::Elf;
+use super::text::Text;
 
 /// `mov $15, %rax; syscall`: the system call that ends a signal handler.
 pub(super) const CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05];

@@ -11,8 +11,8 @@
 //!   that is right has a miss in 26 % of runs, so "all cover" cannot be asked for. Wilson's interval covers with at least
 //!   94 % for these `n` and `p`, so the number of intervals that cover is at least that of `K` independent ones with 94 %
 //!   each; asked for is the number that those reach with a probability of 0.9999: 2 of 6, 7 of 12. (Shares of one run
-//!   depend on each other weakly, by -p1*p2/n; 200,000 simulated runs of 3,000 samples with this workload's shares gave
-//!   the same number.)
+//!   depend on each other weakly, by -p1*p2/n; 200,000 simulated runs of 3,000 samples with this workload's shares, and
+//!   pairs of them with runs of 1,000, gave the same numbers.)
 
 use wholestack_tests::require_bpf;
 use wholestack_tests::require_python;

@@ -15,6 +15,7 @@ mod gil;
 mod lifecycle;
 mod lines;
 mod machine;
+mod native;
 mod outputs;
 mod processes;
 mod rights;

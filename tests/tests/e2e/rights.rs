@@ -32,7 +32,7 @@ fn for_everyone() -> (Scratch, std::path::PathBuf) {
 fn nobody_is_told_what_is_missing() {
     require_bpf!();
     let (scratch, program) = for_everyone();
-    let mut record = Command::new(program);
+    let mut record = Command::new(&program);
     record
         .args(["record", "-o", "x.wstk", "--", "touch", "started"])
         .current_dir(scratch.folder());
@@ -42,7 +42,14 @@ fn nobody_is_told_what_is_missing() {
     for right in ["CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE", "CAP_SYS_ADMIN"] {
         assert!(line.contains(right), "{line}");
     }
-    assert!(line.contains("sudo wholestack record"), "{line}");
+    let remedy = format!(
+        "sudo {} record -o x.wstk -- touch started",
+        program.display()
+    );
+    assert!(
+        line.ends_with(&remedy),
+        "the command to type is there, whole: {line}"
+    );
     assert_eq!(scratch.names(), ["wholestack"]);
 }
 
