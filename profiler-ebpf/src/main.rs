@@ -66,6 +66,13 @@ pub fn task_fork(ctx: RawTracePointContext) -> u32 {
     0
 }
 
+/// `sched_process_exec(task, old_pid, bprm)`: a thread has become another program; it is the current one.
+#[raw_tracepoint(tracepoint = "sched_process_exec")]
+pub fn task_exec(ctx: RawTracePointContext) -> u32 {
+    programs::task::exec(&ctx);
+    0
+}
+
 /// `sched_process_exit(task)`: a thread ends; it is the current one.
 #[raw_tracepoint(tracepoint = "sched_process_exit")]
 pub fn task_exit(ctx: RawTracePointContext) -> u32 {

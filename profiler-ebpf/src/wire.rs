@@ -7,7 +7,7 @@
 use bytemuck::{Pod, Zeroable};
 
 /// Raised with every change of layout or meaning.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 
 /// Marks the start of [`Abi`] inside the object.
 pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
@@ -78,6 +78,9 @@ pub const ABI: Abi = Abi {
 pub const RECORD_SAMPLE: u32 = 1;
 /// Kind of a ring record: a [`ThreadExit`].
 pub const RECORD_THREAD_EXIT: u32 = 2;
+/// Kind of a ring record: a [`ThreadExit`] of a thread that became another program. It goes on as the main
+/// thread of that, with the CPU time it has used so far.
+pub const RECORD_EXEC: u32 = 3;
 
 /// Settings and kernel struct offsets, one entry of an array map, written before attaching.
 #[repr(C)]
@@ -289,7 +292,7 @@ pub struct PythonFrame {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct ThreadExit {
-    /// [`RECORD_THREAD_EXIT`].
+    /// [`RECORD_THREAD_EXIT`] or [`RECORD_EXEC`].
     pub kind: u32,
     /// Explicit padding.
     pub _pad: u32,

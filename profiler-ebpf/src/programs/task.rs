@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_ktime_get_ns};
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
 use aya_ebpf::programs::RawTracePointContext;
-use profiler_ebpf::wire::{Counter, RECORD_THREAD_EXIT, TARGET, ThreadExit};
+use profiler_ebpf::wire::{Counter, RECORD_EXEC, RECORD_THREAD_EXIT, TARGET, ThreadExit};
 
 use super::maps::{EVENTS, OPEN_CALLS, PYTHON, SPACE_OF, TARGETS};
 use super::{active_config, count, in_scope, read_kernel};
@@ -53,21 +53,36 @@ pub fn fork(ctx: &RawTracePointContext) {
 pub fn exit(_ctx: &RawTracePointContext) {
     let pid_tgid = bpf_get_current_pid_tgid();
     let _ = OPEN_CALLS.remove(pid_tgid);
+    report(RECORD_THREAD_EXIT, pid_tgid as u32);
+}
+
+/// A thread became another program: what it used so far was the old one's.
+#[inline(always)]
+pub fn exec(ctx: &RawTracePointContext) {
+    let _ = OPEN_CALLS.remove(bpf_get_current_pid_tgid());
+    // The thread's id before: any thread can do this, and is the main one afterwards.
+    let old_tid: i32 = ctx.arg(1);
+    report(RECORD_EXEC, old_tid as u32);
+}
+
+/// Sends the current thread's CPU time so far.
+#[inline(always)]
+fn report(kind: u32, tid: u32) {
     let Some(config) = active_config() else {
         return;
     };
-    let tgid = (pid_tgid >> 32) as u32;
+    let tgid = (bpf_get_current_pid_tgid() >> 32) as u32;
     if !in_scope(config, tgid) {
         return;
     }
     // SAFETY: helpers without arguments.
     let (task, time_ns) = unsafe { (bpf_get_current_task(), bpf_ktime_get_ns()) };
     let event = ThreadExit {
-        kind: RECORD_THREAD_EXIT,
+        kind,
         _pad: 0,
         time_ns,
         tgid,
-        tid: pid_tgid as u32,
+        tid,
         runtime_ns: read_kernel::<u64>(task, config.task_runtime).unwrap_or(0),
         comm: bpf_get_current_comm().unwrap_or_default(),
     };

@@ -47,7 +47,12 @@ pub fn export(file: &Path, outputs: &[PathBuf], own: &[String]) -> Result<(), Fa
         .map(|path| Export::prepare(path, own))
         .collect::<Result<Vec<_>, _>>()?;
     let profile = recording::load(file, Window::ALL)?;
-    exports
-        .into_iter()
-        .try_for_each(|export| export.write(&profile))
+    // One output that fails takes nothing from the others.
+    let mut failure = None;
+    for export in exports {
+        if let Err(error) = export.write(&profile) {
+            failure.get_or_insert(error);
+        }
+    }
+    failure.map_or(Ok(()), Err)
 }

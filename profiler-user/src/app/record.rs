@@ -30,17 +30,29 @@ pub fn record(request: RecordRequest) -> Result<(), Failure> {
         })?;
     let recorded = runtime.block_on(watch(&settings, recording))?;
     say_how_it_ended(recorded.ended);
-    if let Some(file) = recorded.out {
-        let path = file.path().to_owned();
-        file.commit()?;
-        eprintln!("wholestack: wrote {}", path.display());
+    // One output that fails takes nothing from the others.
+    let mut failure = None;
+    match recorded.out {
+        Some(Ok(file)) => failure = keep(file).err(),
+        Some(Err(error)) => failure = Some(Failure::output(error)),
+        None => {}
     }
-    exports
-        .into_iter()
-        .try_for_each(|export| export.write(&recorded.profile))?;
+    for export in exports {
+        if let Err(error) = export.write(&recorded.profile) {
+            failure.get_or_insert(error);
+        }
+    }
     report::print(&recorded.profile, &request.tables)?;
     // Last, since taking the probes off takes a while.
     drop(recorded.kernel);
+    failure.map_or(Ok(()), Err)
+}
+
+/// Gives the recording its name.
+fn keep(file: OutputFile) -> Result<(), Failure> {
+    let path = file.path().to_owned();
+    file.commit()?;
+    eprintln!("wholestack: wrote {}", path.display());
     Ok(())
 }
 

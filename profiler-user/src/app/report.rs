@@ -1,5 +1,6 @@
 //! `wholestack report`.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
@@ -19,11 +20,28 @@ pub fn report(files: &[PathBuf], tables: &TableRequest) -> Result<(), Failure> {
     for file in files {
         profiles.push(recording::load(file, Window::ALL)?);
     }
+    refuse_twice(&profiles)?;
     let profile = match profiles.pop() {
         Some(only) if profiles.is_empty() => only,
         last => profile::merge(profiles.into_iter().chain(last).collect()),
     };
     print(&profile, tables)
+}
+
+/// The same recording twice would count everything twice.
+fn refuse_twice(profiles: &[Profile]) -> Result<(), Failure> {
+    let mut seen = HashSet::new();
+    for profile in profiles {
+        let session = &profile.session;
+        if !seen.insert((&session.host, session.started_unix_ns)) {
+            return Err(Failure::input(anyhow::anyhow!(
+                "the same recording is given twice: of {} at {} ns; give each once",
+                session.host,
+                session.started_unix_ns
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Prints a profile's tables to standard output.

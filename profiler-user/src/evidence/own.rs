@@ -21,7 +21,7 @@ pub struct OwnCode {
 
 impl OwnCode {
     /// Own code is what one of the patterns matches: `*` any run of characters, `?` one; a pattern
-    /// without `/` is matched against the file's name, else against its path. No pattern: the default.
+    /// without `/` is matched against the file's name, else against its path, from any folder on. No pattern: the default.
     pub fn matching(patterns: impl IntoIterator<Item = String>) -> Self {
         Self {
             patterns: patterns.into_iter().collect(),
@@ -41,12 +41,15 @@ impl OwnCode {
     }
 
     fn any(&self, path: &str) -> bool {
-        !path.is_empty()
-            && self
-                .patterns
-                .iter()
-                .any(|pattern| glob::matches(pattern, path))
+        !path.is_empty() && self.patterns.iter().any(|pattern| matches(pattern, path))
     }
+}
+
+/// Whether a pattern means this path. One with a `/` that does not begin at the root may begin at any folder.
+fn matches(pattern: &str, path: &str) -> bool {
+    let relative = pattern.contains('/') && !pattern.starts_with(['/', '*']);
+    glob::matches(pattern, path)
+        || (relative && glob::matches(&format!("*/{}", pattern.trim_start_matches("./")), path))
 }
 
 /// The default: a file, not generated code, and neither standard library nor installed package.

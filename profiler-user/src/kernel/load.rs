@@ -10,7 +10,7 @@ use aya::programs::perf_event::{
     HardwareEvent, PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent,
 };
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
-use aya::programs::{PerfEvent, RawTracePoint, UProbe};
+use aya::programs::{PerfEvent, ProgramError, RawTracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use bytemuck::{bytes_of, pod_read_unaligned};
 use profiler_ebpf::wire::{
@@ -72,22 +72,21 @@ impl Kernel {
 
     fn load_programs(&mut self) -> Result<(), KernelError> {
         for name in ["sample", "walk_native", "walk_python"] {
-            self.program::<PerfEvent>(name)?
-                .load()
-                .map_err(|error| refused(name, &error))?;
+            let program = self.program::<PerfEvent>(name)?;
+            retried(|| program.load()).map_err(|error| refused(name, &error))?;
         }
         self.set_stages()?;
         for name in ["cuda_enter", "cuda_exit"] {
-            self.program::<UProbe>(name)?
-                .load()
-                .map_err(|error| refused(name, &error))?;
+            let program = self.program::<UProbe>(name)?;
+            retried(|| program.load()).map_err(|error| refused(name, &error))?;
         }
         for (name, tracepoint) in [
             ("task_fork", "sched_process_fork"),
+            ("task_exec", "sched_process_exec"),
             ("task_exit", "sched_process_exit"),
         ] {
             let program = self.program::<RawTracePoint>(name)?;
-            program.load().map_err(|error| refused(name, &error))?;
+            retried(|| program.load()).map_err(|error| refused(name, &error))?;
             program
                 .attach(tracepoint)
                 .map_err(|error| not_attached(tracepoint, &error))?;
@@ -378,6 +377,20 @@ pub(super) fn map_error(map: &'static str, error: &dyn std::error::Error) -> Ker
         map,
         reason: with_causes(error),
     }
+}
+
+/// Loads, again if need be: the verifier gives up (EAGAIN) when a signal comes in.
+fn retried(mut load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    /// As many signals as a user sends in the half second of loading.
+    const TRIES: usize = 10;
+    for _ in 1..TRIES {
+        match load() {
+            Err(ProgramError::LoadError { io_error, .. })
+                if io_error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+    }
+    load()
 }
 
 fn refused(program: &str, error: &dyn std::error::Error) -> KernelError {

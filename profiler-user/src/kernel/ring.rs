@@ -2,7 +2,7 @@
 
 use bytemuck::pod_read_unaligned;
 use profiler_ebpf::wire::{
-    MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES, NativeFrame, PythonFrame,
+    MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES, NativeFrame, PythonFrame, RECORD_EXEC,
     RECORD_SAMPLE, RECORD_THREAD_EXIT, SampleHeader, ThreadExit,
 };
 
@@ -26,6 +26,8 @@ pub enum RawEvent {
     Sample(Box<RawSample>),
     /// A thread ended.
     ThreadExit(ThreadExit),
+    /// A thread became another program's main thread; `tid` is its id before.
+    Exec(ThreadExit),
     /// A record that does not read as either: counted as a lost sample.
     Malformed,
 }
@@ -37,9 +39,8 @@ impl RawEvent {
             Some(RECORD_SAMPLE) => {
                 decode_sample(bytes).map(|sample| Self::Sample(Box::new(sample)))
             }
-            Some(RECORD_THREAD_EXIT) => bytes
-                .get(..size_of::<ThreadExit>())
-                .map(|head| Self::ThreadExit(pod_read_unaligned(head))),
+            Some(RECORD_THREAD_EXIT) => decode_exit(bytes).map(Self::ThreadExit),
+            Some(RECORD_EXEC) => decode_exit(bytes).map(Self::Exec),
             _ => None,
         };
         event.unwrap_or(Self::Malformed)
@@ -49,7 +50,7 @@ impl RawEvent {
     pub fn time_ns(&self) -> u64 {
         match self {
             Self::Sample(sample) => sample.header.time_ns,
-            Self::ThreadExit(exit) => exit.time_ns,
+            Self::ThreadExit(exit) | Self::Exec(exit) => exit.time_ns,
             Self::Malformed => 0,
         }
     }
@@ -57,6 +58,10 @@ impl RawEvent {
 
 fn kind(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))
+}
+
+fn decode_exit(bytes: &[u8]) -> Option<ThreadExit> {
+    bytes.get(..size_of::<ThreadExit>()).map(pod_read_unaligned)
 }
 
 fn decode_sample(bytes: &[u8]) -> Option<RawSample> {

@@ -15,9 +15,9 @@ use crate::kernel::ring::{RawEvent, RawSample};
 use crate::kernel::sideband::SidebandEvent;
 use crate::kernel::{Kernel, monotonic_ns};
 use crate::process::{ElfLoad, FileId, Mapping, ProcessTable, TargetMemory, has_ended, thread_ids};
-use crate::profile::{Loss, Profile, Sample, ThreadId};
+use crate::profile::{Loss, ProcessId, Profile, Sample, ThreadId};
 use crate::python::{PythonBuild, detect, info_for, thread_name};
-use crate::recording::Writer;
+use crate::recording::{RecordingError, Writer};
 use crate::stack::merge;
 
 /// Events taken from the rings together. Every process record older than a sample in it is in it too,
@@ -33,6 +33,8 @@ pub(super) struct Pipeline<W: Write> {
     kernel: Arc<Mutex<Kernel>>,
     profile: Profile,
     writer: Option<Writer<W>>,
+    /// Why the file could not be written to its end.
+    write_error: Option<RecordingError>,
     processes: ProcessTable,
     sources: NameSources,
     tasks: Tasks,
@@ -43,8 +45,12 @@ pub(super) struct Pipeline<W: Write> {
     /// Processes watched; `None` for the whole machine.
     targets: Option<HashSet<u32>>,
     start_ns: u64,
+    /// Programs that an exec under way has replaced, by pid.
+    before_exec: HashMap<u32, ProcessId>,
     /// CPU time of this process when recording began.
     own_before_ns: u64,
+    /// Recording is over; what is left is to name what waits.
+    stopped: bool,
     sideband_lost: u64,
 }
 
@@ -59,6 +65,7 @@ impl<W: Write> Pipeline<W> {
             kernel,
             profile,
             writer: None,
+            write_error: None,
             processes: ProcessTable::new(),
             sources: NameSources::default(),
             tasks: Tasks::default(),
@@ -66,7 +73,9 @@ impl<W: Write> Pipeline<W> {
             python_files: HashMap::new(),
             targets: scope.targets(),
             start_ns: 0,
+            before_exec: HashMap::new(),
             own_before_ns: 0,
+            stopped: false,
             sideband_lost: 0,
         };
         pipeline.watch_targets(scope)?;
@@ -127,6 +136,7 @@ impl<W: Write> Pipeline<W> {
             match event {
                 RawEvent::Sample(sample) => self.on_sample(&sample),
                 RawEvent::ThreadExit(exit) => self.on_thread_exit(&exit),
+                RawEvent::Exec(exec) => self.on_exec(&exec),
                 RawEvent::Malformed => self.profile.accounting.lose(Loss::Malformed, 1),
             }
         }
@@ -135,10 +145,14 @@ impl<W: Write> Pipeline<W> {
     }
 
     /// Once a second: what was kept goes to the file, what ended long ago is forgotten.
-    pub fn tick(&mut self) -> Result<(), RecordError> {
+    pub fn tick(&mut self) {
         self.read_counters();
-        if let Some(writer) = &mut self.writer {
-            writer.flush(&self.profile)?;
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = writer.flush(&self.profile)
+        {
+            // The file ends here; the report and other outputs need not.
+            self.writer = None;
+            self.write_error = Some(error);
         }
         for pid in self.processes.sweep(monotonic_ns()) {
             self.forget(pid);
@@ -147,29 +161,30 @@ impl<W: Write> Pipeline<W> {
                 targets.remove(&pid);
             }
         }
-        Ok(())
     }
 
     /// Stops recording in the kernel: no sample is taken from here on.
     pub fn stop(&mut self) -> Result<(), RecordError> {
         self.kernel().set_active(false)?;
+        self.read_counters();
+        self.stopped = true;
         self.profile.session.duration_ns = monotonic_ns().saturating_sub(self.start_ns);
         self.kernel().detach_sampling()?;
         Ok(())
     }
 
     /// Closes the books after the last batch.
-    pub fn finish(mut self, scouted: Scouted) -> Result<(Profile, Option<W>), RecordError> {
+    pub fn finish(mut self, scouted: Scouted) -> (Profile, Option<Result<W, RecordingError>>) {
         self.read_counters();
         self.book_live_threads();
         self.book_calls();
         self.book_notes(scouted);
         self.profile.session.closed = true;
-        let out = self
-            .writer
-            .map(|writer| writer.finish(&self.profile))
-            .transpose()?;
-        Ok((self.profile, out))
+        let out = match self.write_error {
+            Some(error) => Some(Err(error)),
+            None => self.writer.map(|writer| writer.finish(&self.profile)),
+        };
+        (self.profile, out)
     }
 
     /// Whether none of the watched processes is left.
@@ -198,6 +213,9 @@ impl<W: Write> Pipeline<W> {
                 exec: true,
                 ..
             } if self.in_scope(pid) => {
+                if let Some(id) = self.processes.get(pid).and_then(|state| state.id) {
+                    self.before_exec.insert(pid, id);
+                }
                 self.processes.exec(pid, &String::from_utf8_lossy(&name));
                 self.forget(pid);
             }
@@ -334,6 +352,16 @@ impl<W: Write> Pipeline<W> {
             .book_runtime(&mut self.profile, exit.tgid, thread, exit.runtime_ns);
     }
 
+    /// The kernel's last word on an exec, of which the side-band told at its beginning.
+    fn on_exec(&mut self, exec: &ThreadExit) {
+        let old = self.before_exec.remove(&exec.tgid);
+        if let Some(thread) = old.and_then(|old| self.tasks.known_thread(old, exec.tid)) {
+            self.tasks
+                .book_runtime(&mut self.profile, exec.tgid, thread, exec.runtime_ns);
+        }
+        self.tasks.start_afresh(exec.tgid, exec.runtime_ns);
+    }
+
     /// Threads that are still there: their CPU time, also of those that were never sampled.
     fn book_live_threads(&mut self) {
         for pid in self.processes.pids() {
@@ -374,7 +402,9 @@ impl<W: Write> Pipeline<W> {
             }
             Err(error) => note_failure(&mut self.profile, "losses are not known", &error),
         }
-        self.profile.accounting.own_cpu_ns = own_cpu_ns().saturating_sub(self.own_before_ns);
+        if !self.stopped {
+            self.profile.accounting.own_cpu_ns = own_cpu_ns().saturating_sub(self.own_before_ns);
+        }
         self.book_own_limits();
     }
 
@@ -452,12 +482,40 @@ impl<W: Write> Pipeline<W> {
             ));
         }
         self.profile.notes.extend(scouted.notes);
+        self.profile.notes.extend(seconds_note(&self.profile));
         if let Some(failure) = &self.sources.kernel.failure {
             self.profile
                 .notes
                 .push(format!("kernel functions have no names: {failure}"));
         }
     }
+}
+
+/// What to say when the samples stand for clearly more or less CPU time than the kernel's own clock saw.
+fn seconds_note(profile: &Profile) -> Option<String> {
+    let exact_ns: u64 = profile
+        .threads
+        .iter()
+        .map(|thread| thread.cpu_ns.unwrap_or(0))
+        .sum();
+    let unknown = profile
+        .threads
+        .iter()
+        .filter(|thread| thread.cpu_ns.is_none())
+        .count();
+    let (kept, per_sample_ns) = (profile.kept() as f64, profile.ns_per_sample());
+    let (sampled_ns, exact_ns) = (kept * per_sample_ns, exact_ns as f64);
+    // Four standard deviations of a count, and what the clock may be short by for each thread: a tick or so.
+    let chance_ns = 4.0 * kept.sqrt() * per_sample_ns + 4e6 * profile.threads.len() as f64;
+    let differ = (sampled_ns - exact_ns).abs() > chance_ns + 0.02 * exact_ns;
+    (unknown == 0 && profile.accounting.lost_total() == 0 && differ).then(|| {
+        format!(
+            "samples stand for {:.2} s of CPU, the kernel's own clock says {:.2} s: shares can be trusted more than \
+             seconds (on a virtual machine the host may take CPUs away while their clocks tick)",
+            sampled_ns / 1e9,
+            exact_ns / 1e9
+        )
+    })
 }
 
 /// CPU time of this process, all threads.

@@ -19,7 +19,7 @@ use crate::kernel::{
 };
 use crate::process::{children_of, exists};
 use crate::profile::{Profile, Session};
-use crate::recording::Writer;
+use crate::recording::{RecordingError, Writer};
 
 /// Records taken from the ring at once.
 const BATCH_EVENTS: usize = 4096;
@@ -58,8 +58,8 @@ pub struct Progress {
 pub struct Recorded<W> {
     /// What was recorded.
     pub profile: Profile,
-    /// Where it was written to.
-    pub out: Option<W>,
+    /// Where it was written to, or why that failed; `None` if no file was asked for.
+    pub out: Option<Result<W, RecordingError>>,
     /// Why it ended.
     pub ended: Ended,
     /// The kernel side. Taking its probes off can take seconds, a tenth for each: drop it when the results
@@ -112,9 +112,15 @@ pub async fn record<W: Write + Send + 'static>(
     .await?;
     let begun = Instant::now();
     let mut rings = Rings::new(ring, sideband)?;
+    // Told to stop before it began: nothing is started any more.
+    let told_to_stop = tokio::select! {
+        biased;
+        () = signals.any() => true,
+        () = std::future::ready(()) => false,
+    };
     let mut child = match &scope {
-        Scope::Command(line) => Some(command::start(line)?),
-        Scope::Machine | Scope::Pids(_) => None,
+        Scope::Command(line) if !told_to_stop => Some(command::start(line)?),
+        Scope::Command(_) | Scope::Machine | Scope::Pids(_) => None,
     };
     // Only now: a command that could not be started leaves no file behind.
     if let Some(writer) = writer(&session)? {
@@ -125,6 +131,9 @@ pub async fn record<W: Write + Send + 'static>(
     let mut tick = every(DRAIN_EVERY);
     let mut ticks = 0u32;
     let ended = loop {
+        if told_to_stop {
+            break Ended::Signal;
+        }
         let left = settings
             .duration
             .map(|duration| duration.saturating_sub(begun.elapsed()));

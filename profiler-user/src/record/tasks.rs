@@ -150,6 +150,11 @@ impl Tasks {
         self.name_tries.insert(thread, NAME_TRIES);
     }
 
+    /// A thread goes on as another program's main thread: what it used so far was the old one's.
+    pub fn start_afresh(&mut self, pid: u32, life_ns: u64) {
+        self.runtime_before_ns.insert((pid, pid), life_ns);
+    }
+
     /// Books a thread's CPU time, given what it used in its whole life.
     pub fn book_runtime(&self, profile: &mut Profile, pid: u32, thread: ThreadId, life_ns: u64) {
         let entry = &mut profile.threads[thread.0 as usize];

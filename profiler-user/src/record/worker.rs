@@ -12,7 +12,7 @@ use super::scout::{Scout, ScoutThread, Scouted};
 use super::{RecordError, Scope};
 use crate::kernel::Kernel;
 use crate::profile::Profile;
-use crate::recording::Writer;
+use crate::recording::{RecordingError, Writer};
 
 /// Batches waiting at most: beyond that, the rings wait in the kernel.
 const QUEUE: usize = 64;
@@ -20,6 +20,9 @@ const QUEUE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often what was kept goes to the file.
 const TICK: Duration = Duration::from_secs(1);
+
+/// What comes out of a recording: the profile, and the file or why it could not be written.
+pub(super) type Done<W> = (Profile, Option<Result<W, RecordingError>>);
 
 /// What the worker is asked to do.
 pub(super) enum Task<W: Write> {
@@ -49,7 +52,7 @@ pub(super) struct Worker<W: Write> {
     pub tasks: mpsc::Sender<Task<W>>,
     pub shared: Arc<Shared>,
     scout: ScoutThread,
-    thread: std::thread::JoinHandle<Result<(Profile, Option<W>), RecordError>>,
+    thread: std::thread::JoinHandle<Result<Done<W>, RecordError>>,
 }
 
 impl<W: Write + Send + 'static> Worker<W> {
@@ -121,7 +124,7 @@ impl<W: Write + Send + 'static> Worker<W> {
     }
 
     /// Waits for both threads to handle everything they were given.
-    pub async fn finish(self) -> Result<(Profile, Option<W>), RecordError> {
+    pub async fn finish(self) -> Result<Done<W>, RecordError> {
         let scouted = self.scout.finish();
         let told = self.tasks.send(Task::Scouted(scouted)).await;
         drop(self.tasks);
@@ -133,7 +136,7 @@ impl<W: Write + Send + 'static> Worker<W> {
         }
     }
 
-    fn join(self) -> Result<(Profile, Option<W>), RecordError> {
+    fn join(self) -> Result<Done<W>, RecordError> {
         drop(self.tasks);
         self.thread.join().unwrap_or(Err(RecordError::Worker))
     }
@@ -143,7 +146,7 @@ fn work<W: Write>(
     mut pipeline: Pipeline<W>,
     mut inbox: mpsc::Receiver<Task<W>>,
     shared: &Shared,
-) -> Result<(Profile, Option<W>), RecordError> {
+) -> Result<Done<W>, RecordError> {
     let mut ticked = Instant::now();
     let mut all_scouted = Scouted::default();
     while let Some(task) = inbox.blocking_recv() {
@@ -162,11 +165,11 @@ fn work<W: Write>(
         }
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();
-            pipeline.tick()?;
+            pipeline.tick();
         }
         share(&pipeline, shared);
     }
-    pipeline.finish(all_scouted)
+    Ok(pipeline.finish(all_scouted))
 }
 
 fn share<W: Write>(pipeline: &Pipeline<W>, shared: &Shared) {

@@ -120,6 +120,9 @@ fn remarks(summary: &Summary) -> Vec<String> {
 
 fn few_samples(summary: &Summary) -> Option<String> {
     match (summary.kept, summary.lost.count) {
+        (0, 0) if !summary.closed => {
+            Some("no samples: the recording was cut before the first of them was written".to_owned())
+        }
         (0, 0) => Some(
             "no samples: nothing that was watched ran on a CPU meanwhile. A program that waits takes no CPU time \
              and is not sampled; record longer (-d), or check which programs are watched (-p)"

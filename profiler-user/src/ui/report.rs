@@ -71,8 +71,10 @@ mod tests {
         let mut build = Build::new();
         let process = build.process("sleep", 1);
         let thread = build.thread(process, "sleep", 1);
-        build.profile.session.closed = false;
         let mut both = text(&build, 20, None);
+        build.profile.session.closed = false;
+        both.push_str("\n---\n");
+        both.push_str(&text(&build, 20, None));
         build.calls(Some(thread), "cuStreamSynchronize", 1, 9_000_000_000);
         build.profile.accounting.taken = 5;
         build.profile.accounting.lose(Loss::Malformed, 4);
