@@ -30,6 +30,9 @@ pub fn record(request: RecordRequest) -> Result<(), Failure> {
         })?;
     let recorded = runtime.block_on(watch(&settings, recording))?;
     say_how_it_ended(recorded.ended);
+    if let Some(pid) = recorded.command_left {
+        eprintln!("wholestack: the command goes on as process {pid}");
+    }
     // One output that fails takes nothing from the others.
     let mut failure = None;
     match recorded.out {

@@ -301,11 +301,13 @@ impl Kernel {
             })
     }
 
-    /// Lets the kernel side's log lines through (debugging objects only).
+    /// Lets the kernel side's log lines through (debugging objects only). What is returned passes on those that
+    /// wait, to the log, and is to be called often.
     #[cfg(feature = "bpf-log")]
-    pub fn attach_log(&mut self) -> Result<impl Sized + use<>, KernelError> {
-        aya_log::EbpfLogger::init(&mut self.ebpf)
-            .map_err(|error| KernelError::WrongObject(format!("no log lines: {error}")))
+    pub fn attach_log(&mut self) -> Result<impl FnMut() + use<>, KernelError> {
+        let mut logger = aya_log::EbpfLogger::init(&mut self.ebpf)
+            .map_err(|error| KernelError::WrongObject(format!("no log lines: {error}")))?;
+        Ok(move || logger.flush())
     }
 }
 

@@ -157,15 +157,13 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     if let Ok(file) = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
         return Some(file);
     }
-    let root = rustix::fs::open(
-        format!("/proc/{pid}/root"),
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .ok();
-    // The process is gone: the same path in our own root may still be the same file.
-    let root =
-        root.or_else(|| rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok())?;
+    let open_root =
+        |path: String| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+    let (root, ours) = match open_root(format!("/proc/{pid}/root")) {
+        Some(root) => (root, false),
+        // The process is gone: the same path in our own root may still be the same file.
+        None => (open_root("/".to_owned())?, true),
+    };
     let file = rustix::fs::openat2(
         root,
         key.path.as_slice(),
@@ -175,7 +173,14 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     )
     .ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
-    (stat.st_ino == key.inode).then(|| File::from(file))
+    let device = (
+        rustix::fs::major(stat.st_dev),
+        rustix::fs::minor(stat.st_dev),
+    );
+    // In the process's own root the path has led there; overlays show another device than the maps. In ours an
+    // inode number alone proves nothing.
+    let same = stat.st_ino == key.inode && (!ours || device == key.device);
+    same.then(|| File::from(file))
 }
 
 /// A copy of the vDSO, the small library the kernel maps into every process: the same image in each.

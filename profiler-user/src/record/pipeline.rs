@@ -416,7 +416,7 @@ impl<W: Write> Pipeline<W> {
             ("mappings not kept", self.processes.mappings_over_limit),
             ("processes forgotten early", self.processes.forgotten),
             (
-                "Python frames whose code could not be read",
+                "Python frames without a name: their code was gone before it was read",
                 self.sources.code.unreadable,
             ),
         ] {

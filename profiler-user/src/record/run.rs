@@ -62,6 +62,8 @@ pub struct Recorded<W> {
     pub out: Option<Result<W, RecordingError>>,
     /// Why it ended.
     pub ended: Ended,
+    /// The command's pid, if it goes on.
+    pub command_left: Option<u32>,
     /// The kernel side. Taking its probes off can take seconds, a tenth for each: drop it when the results
     /// have been shown.
     pub kernel: Arc<Mutex<Kernel>>,
@@ -84,7 +86,7 @@ pub async fn record<W: Write + Send + 'static>(
         object: settings.debug_object.as_deref().unwrap_or(kernel_object()),
     })?;
     #[cfg(feature = "bpf-log")]
-    let _log = settings
+    let mut log = settings
         .debug_object
         .is_some()
         .then(|| kernel.attach_log())
@@ -144,6 +146,10 @@ pub async fn record<W: Write + Send + 'static>(
             ready = rings.ready() => ready?,
             _ = tick.tick() => {
                 ticks = ticks.wrapping_add(1);
+                #[cfg(feature = "bpf-log")]
+                if let Some(pass_on) = &mut log {
+                    pass_on();
+                }
                 if ticks.is_multiple_of(5) {
                     worker.tick();
                     let shared = &worker.shared;
@@ -170,6 +176,7 @@ pub async fn record<W: Write + Send + 'static>(
         profile,
         out,
         ended,
+        command_left: child.as_ref().and_then(Child::id),
         kernel,
     })
 }

@@ -139,6 +139,48 @@ fn scripts_and_exec_are_followed() {
     assert_ne!(burned[0].process.id, spun[0].process.id);
 }
 
+/// CPU time before an exec is the old program's, after it the new one's, each by the kernel's own clock.
+#[test]
+fn an_exec_divides_the_cpu_time() {
+    require_bpf!();
+    let python = require_python!();
+    let scratch = Scratch::new();
+    let second = "import time, sys\nwhile time.process_time() < 1.2: pass\n\
+        open(sys.argv[1], 'a').write('%f\\n' % time.process_time())";
+    let first = "import os, sys, time\nwhile time.process_time() < 0.4: pass\n\
+        open(sys.argv[2], 'a').write('%d %f\\n' % (os.getpid(), time.process_time()))\n\
+        os.execv(sys.executable, [sys.executable, '-c', sys.argv[1], sys.argv[2]])";
+    let truth = scratch.path("truth");
+    let command = [
+        python.path.as_os_str(),
+        "-c".as_ref(),
+        first.as_ref(),
+        second.as_ref(),
+        truth.as_os_str(),
+    ];
+    let report = Recorder::new().command(command).run().report();
+    let truth = std::fs::read_to_string(truth).unwrap();
+    let said: Vec<f64> = truth
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    let [pid, before, both] = said[..] else {
+        panic!("{truth}")
+    };
+    let mut seconds: Vec<f64> = report
+        .threads
+        .rows
+        .iter()
+        .filter(|row| f64::from(row.tid) == pid)
+        .filter_map(|row| row.cpu_seconds)
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    let right = seconds.len() == 2
+        && (seconds[0] - before).abs() < 0.05
+        && (seconds[1] - (both - before)).abs() < 0.05;
+    assert!(right, "{seconds:?}, truth {truth}");
+}
+
 /// A recording in which nothing ran is a valid file and says so, whether the command was too short or the process slept;
 /// what the program itself used for its own start is not held against it.
 #[test]
