@@ -60,6 +60,47 @@ mod tests {
         check_abi(kernel_object()).unwrap();
     }
 
+    /// The programs call no helper but those that read, look up, count and send: nothing that writes to a target, signals
+    /// it or changes what it does, and nothing that reads text.
+    #[test]
+    fn the_shipped_object_only_reads() {
+        // Numbers of `enum bpf_func_id` in the kernel's uapi bpf.h.
+        const ALLOWED: [i32; 16] = [
+            1,   // map_lookup_elem
+            2,   // map_update_elem
+            3,   // map_delete_elem
+            5,   // ktime_get_ns
+            8,   // get_smp_processor_id
+            12,  // tail_call
+            14,  // get_current_pid_tgid
+            16,  // get_current_comm
+            35,  // get_current_task
+            67,  // get_stack
+            112, // probe_read_user
+            113, // probe_read_kernel
+            130, // ringbuf_output
+            158, // get_current_task_btf
+            174, // get_attach_cookie
+            175, // task_pt_regs
+        ];
+        let file = object::File::parse(kernel_object()).unwrap();
+        let mut called = std::collections::BTreeSet::new();
+        for section in file
+            .sections()
+            .filter(|section| section.kind() == object::SectionKind::Text)
+        {
+            for instruction in section.data().unwrap().as_chunks::<8>().0 {
+                // A call (0x85) of a helper: source register 0.
+                if instruction[0] == 0x85 && instruction[1] >> 4 == 0 {
+                    called.insert(i32::from_le_bytes(instruction[4..8].try_into().unwrap()));
+                }
+            }
+        }
+        assert!(called.contains(&112) && called.contains(&130), "{called:?}");
+        let strangers: Vec<_> = called.iter().filter(|id| !ALLOWED.contains(id)).collect();
+        assert!(strangers.is_empty(), "{strangers:?}");
+    }
+
     /// An object of another ABI, a cut one and something else are refused before loading.
     #[test]
     fn others_are_refused() {

@@ -199,3 +199,104 @@ impl Names for SampleNames<'_> {
         self.runs_python
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use bytemuck::{Zeroable as _, bytes_of};
+    use profiler_ebpf::wire::{Gil, NativeEnd, PythonEnd, RECORD_SAMPLE, SampleHeader};
+
+    use super::*;
+    use crate::kernel::ring::RawEvent;
+    use crate::process::ProcessTable;
+    use crate::profile::{GilState, Truncation};
+    use crate::stack::merge;
+
+    #[inline(never)]
+    fn a_function_to_be_found() -> u64 {
+        std::hint::black_box(7)
+    }
+
+    /// The bytes of a sample of this very process: in a function of ours, called from nowhere plausible, inside the
+    /// first driver call of the catalogue, with a Python frame whose code object cannot be read.
+    fn stored_sample() -> Vec<u8> {
+        let pid = std::process::id();
+        let native = [
+            NativeFrame {
+                pc: a_function_to_be_found as *const () as u64,
+                sp: 0x1000,
+                how: 0,
+            },
+            NativeFrame {
+                pc: 0x10,
+                sp: 0x2000,
+                how: how::RETURN_ADDRESS | how::GUESSED,
+            },
+        ];
+        let python = PythonFrame {
+            code: 8,
+            instruction: 0,
+            anchor: 0x3000,
+            check: 0,
+        };
+        let header = SampleHeader {
+            kind: RECORD_SAMPLE,
+            tgid: pid,
+            tid: pid,
+            native_frames: 2,
+            python_frames: 1,
+            native_end: NativeEnd::NoTable as u8,
+            python_end: PythonEnd::Root as u8,
+            gil: Gil::Held as u8,
+            open_call: 1,
+            open_call_sp: 0x1800,
+            ..SampleHeader::zeroed()
+        };
+        let mut bytes = bytes_of(&header).to_vec();
+        native
+            .iter()
+            .for_each(|frame| bytes.extend(bytes_of(frame)));
+        bytes.extend(bytes_of(&python));
+        bytes
+    }
+
+    /// Stored bytes of the ring go all the way to named frames, with no kernel side and no rights.
+    #[test]
+    fn stored_bytes_are_replayed() {
+        assert_eq!(a_function_to_be_found(), 7);
+        let RawEvent::Sample(raw) = RawEvent::decode(&stored_sample()) else {
+            panic!("no sample")
+        };
+        let pid = raw.header.tgid;
+        let mut processes = ProcessTable::new();
+        processes.read(pid, 0);
+        let mut profile = Profile::default();
+        let mut names = SampleNames {
+            profile: &mut profile,
+            sources: &mut NameSources::default(),
+            files: &processes.files,
+            process: processes.get(pid),
+            pid,
+            runs_python: true,
+        };
+        let merged = merge(&raw, &mut names);
+        let labels: Vec<String> = merged
+            .frames
+            .iter()
+            .map(|frame| profile.label(*frame))
+            .collect();
+        assert!(labels[0].contains("a_function_to_be_found"), "{labels:?}");
+        assert_eq!(
+            labels[1..],
+            [
+                "cuLaunchKernel [cuda]",
+                "[native frames cut]",
+                "[python]+0x8"
+            ]
+        );
+        assert_eq!(
+            (merged.truncation, merged.gil),
+            (Some(Truncation::NoTable), GilState::Held)
+        );
+    }
+}
