@@ -223,7 +223,7 @@ fn what_is_no_recording() {
 fn a_later_version() {
     require_bpf!();
     let scratch = Scratch::new();
-    let mut bytes = fs::read(machine().recorded.wstk()).unwrap();
+    let mut bytes = machine().wstk.clone();
     bytes[8..12].copy_from_slice(&77u32.to_le_bytes());
     let path = scratch.file("later.wstk", bytes);
     let said = run(["report".as_ref(), path.as_os_str()]);
@@ -240,7 +240,7 @@ fn a_later_version() {
 fn a_cut_recording() {
     require_bpf!();
     let scratch = Scratch::new();
-    let bytes = fs::read(machine().recorded.wstk()).unwrap();
+    let bytes = &machine().wstk;
     let whole = machine().report.summary.kept;
     let mut kept = Vec::new();
     let length = bytes.len();
@@ -291,7 +291,7 @@ fn a_cut_recording() {
 fn a_damaged_recording() {
     require_bpf!();
     let scratch = Scratch::new();
-    let bytes = fs::read(machine().recorded.wstk()).unwrap();
+    let bytes = &machine().wstk;
     // Every byte of the first chunk's head, and then ever further apart.
     let places = (8..40).chain((0..60).map(|step| 40 + step * step * (bytes.len() - 41) / 3600));
     for place in places {

@@ -1,10 +1,13 @@
 //! Recordings that several tests look at, made when the first of them asks.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
 use wholestack_tests::folded::Folded;
-use wholestack_tests::recorder::{Recorded, Recorder};
+use wholestack_tests::program::Said;
+use wholestack_tests::recorder::Recorder;
 use wholestack_tests::report::Report;
 use wholestack_tests::scratch::{Python, Scratch, pythons, workload};
 use wholestack_tests::target::{Target, Watch, Watched};
@@ -68,7 +71,10 @@ fn train(python: &'static Python, seconds: &str) -> TrainingRun {
 
 /// The whole machine, while `dd` copies nothing and a program uses its own code.
 pub struct MachineRun {
-    pub recorded: Recorded,
+    /// What was printed.
+    pub said: Said,
+    /// The bytes of the recording.
+    pub wstk: Vec<u8>,
     pub report: Report,
     pub folded: Folded,
     /// The pids of the two.
@@ -76,6 +82,13 @@ pub struct MachineRun {
     pub burner: u32,
     /// CPU seconds that all CPUs together were busy for, from before the recording until after it.
     pub busy_seconds: f64,
+}
+
+impl MachineRun {
+    /// The recording as a file in this folder: what lives as long as the test program leaves no files behind.
+    pub fn file(&self, scratch: &Scratch) -> PathBuf {
+        scratch.file("machine.wstk", &self.wstk)
+    }
 }
 
 /// A recording of the whole machine. Made once.
@@ -91,7 +104,8 @@ pub fn machine() -> &'static MachineRun {
         MachineRun {
             report: recorded.report(),
             folded: recorded.folded(),
-            recorded,
+            wstk: fs::read(recorded.wstk()).unwrap(),
+            said: recorded.said,
             dd: dd.pid(),
             burner: burner.pid(),
             busy_seconds: busy_seconds() - busy_before,
@@ -102,7 +116,7 @@ pub fn machine() -> &'static MachineRun {
 
 /// CPU seconds for which CPUs were not idle since the machine started.
 fn busy_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let stat = fs::read_to_string("/proc/stat").unwrap();
     let ticks: Vec<f64> = stat
         .lines()
         .next()

@@ -61,14 +61,14 @@ fn inferno_draws_every_sample() {
 #[test]
 fn a_recording_says_the_same_later() {
     require_bpf!();
-    let recorded = &machine().recorded;
-    let wstk = recorded.wstk();
+    let scratch = Scratch::new();
+    let wstk = machine().file(&scratch);
     let (folded, report) = export(&wstk);
     assert_eq!(folded.text, machine().folded.text);
     assert_eq!(report, machine().report);
     let later = run(["report".as_ref(), wstk.as_os_str()]);
     assert_eq!((later.code, &*later.err), (Some(0), ""));
-    assert_eq!(later.out, recorded.said.out);
+    assert_eq!(later.out, machine().said.out);
 }
 
 /// `--json` prints on standard output what `-o x.json` writes, and nothing else; what is for people goes to standard
@@ -114,7 +114,8 @@ fn the_recording_has_a_name_by_default() {
 #[test]
 fn a_reader_may_leave() {
     require_bpf!();
-    let wstk = machine().recorded.wstk();
+    let scratch = Scratch::new();
+    let wstk = machine().file(&scratch);
     for options in [&[][..], &["--json"]] {
         let mut report = wholestack(["report"]);
         report
@@ -143,7 +144,8 @@ fn a_reader_may_leave() {
 #[test]
 fn standard_output_may_be_full() {
     require_bpf!();
-    let wstk = machine().recorded.wstk();
+    let scratch = Scratch::new();
+    let wstk = machine().file(&scratch);
     for options in [&[][..], &["--json"]] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let said = wholestack(["report"])
@@ -166,7 +168,7 @@ fn recordings_are_merged() {
     let other = Recorder::new()
         .command([burner.as_os_str(), "0.3".as_ref()])
         .run();
-    let paths = [machine().recorded.wstk(), other.wstk()];
+    let paths = [machine().file(&scratch), other.wstk()];
     let said = run(["report".as_ref(), "--json".as_ref()]
         .into_iter()
         .chain(paths.iter().map(|path| path.as_os_str())));
