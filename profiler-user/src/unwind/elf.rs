@@ -6,7 +6,7 @@ use object::elf::{self, FileHeader64};
 use object::endian::LittleEndian;
 use object::read::CompressionFormat;
 use object::read::elf::{
-    CompressionHeader as _, FileHeader as _, ProgramHeader as _, SectionHeader as _,
+    CompressionHeader as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, SymbolTable,
 };
 use object::{ReadRef, SectionIndex};
 
@@ -101,6 +101,17 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
             (segment.p_type(LittleEndian) == elf::PT_LOAD && left > 0).then_some((offset, left))
         })?;
         self.data.read_bytes_at(offset, size.min(left)).ok()
+    }
+
+    /// The symbols of a table of the given kind, and their names; none if it is missing or damaged.
+    pub fn symbols(&self, kind: u32) -> SymbolTable<'d, FileHeader64<LittleEndian>, R> {
+        let find = || {
+            let count = self.header.shnum(LittleEndian, self.data).ok()? as u64;
+            check_size("section header table", count, MAX_HEADERS).ok()?;
+            let sections = self.header.sections(LittleEndian, self.data).ok()?;
+            sections.symbols(LittleEndian, self.data, kind).ok()
+        };
+        find().unwrap_or_default()
     }
 
     /// The segment of the given type: address and size in the file.
