@@ -16,8 +16,17 @@ pub(super) struct Function {
     pub start: u32,
     /// End address.
     pub end: u32,
-    /// Where its entry (FDE) lies in the section; `None` for a signal trampoline known by its code.
-    pub entry: Option<u32>,
+    /// Its entry (FDE); `None` for a signal trampoline known by its code.
+    pub entry: Option<Entry>,
+}
+
+/// Where an entry lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Entry {
+    /// Which of the sections, best first.
+    pub section: u8,
+    /// The offset in it.
+    pub offset: u32,
 }
 
 /// The functions of a file.
@@ -33,8 +42,13 @@ pub(super) struct Functions {
 const BYTES_PER_ENTRY: usize = 48;
 
 impl Functions {
-    /// Lists what a section describes of the code.
-    pub fn read<'d, S>(section: &S, bases: &BaseAddresses, text: &Text) -> Result<Self, UnwindError>
+    /// Lists what a section describes of the code. `number` tells it from other sections.
+    pub fn read<'d, S>(
+        section: &S,
+        number: u8,
+        bases: &BaseAddresses,
+        text: &Text,
+    ) -> Result<Self, UnwindError>
     where
         S: UnwindSection<Bytes<'d>>,
     {
@@ -70,10 +84,26 @@ impl Functions {
             functions.list.push(Function {
                 start,
                 end,
-                entry: u32::try_from(entry.offset()).ok(),
+                entry: u32::try_from(entry.offset()).ok().map(|offset| Entry {
+                    section: number,
+                    offset,
+                }),
             });
         }
         Ok(functions)
+    }
+
+    /// Adds functions of another section, where these settled ones say nothing. They are to be settled again.
+    pub fn add_missing(&mut self, others: Self) {
+        self.malformed += others.malformed;
+        let known = self.list.len();
+        for other in others.list {
+            let next = self.list[..known].partition_point(|known| known.start <= other.start);
+            let before = next.checked_sub(1).map(|index| self.list[index]);
+            if before.is_none_or(|known| known.end <= other.start) {
+                self.list.push(other);
+            }
+        }
     }
 
     /// Adds signal trampolines, given by their addresses in the file. They replace what begins inside them.
@@ -115,12 +145,9 @@ impl Functions {
 mod tests {
     use super::*;
 
-    fn function(start: u32, end: u32, entry: u32) -> Function {
-        Function {
-            start,
-            end,
-            entry: Some(entry),
-        }
+    fn function(start: u32, end: u32, offset: u32) -> Function {
+        let entry = Some(Entry { section: 0, offset });
+        Function { start, end, entry }
     }
 
     /// Functions are sorted; a later start wins, then the longer one, then the first in the file.
@@ -143,6 +170,36 @@ mod tests {
             function(0x900, 0x910, 1),
         ];
         assert_eq!(functions.list, expected);
+    }
+
+    /// Another section counts only where the first one says nothing.
+    #[test]
+    fn missing_ones_are_added() {
+        let list = vec![function(0x100, 0x200, 0), function(0x300, 0x400, 1)];
+        let mut functions = Functions { list, malformed: 1 };
+        let others = [
+            function(0x80, 0x180, 2),
+            function(0x100, 0x200, 3),
+            function(0x140, 0x240, 4),
+            function(0x200, 0x220, 5),
+            function(0x400, 0x420, 6),
+        ];
+        functions.add_missing(Functions {
+            list: others.to_vec(),
+            malformed: 2,
+        });
+        functions.settle();
+        let expected = [
+            function(0x80, 0x100, 2),
+            function(0x100, 0x200, 0),
+            function(0x200, 0x220, 5),
+            function(0x300, 0x400, 1),
+            function(0x400, 0x420, 6),
+        ];
+        assert_eq!(
+            (&functions.list[..], functions.malformed),
+            (&expected[..], 3)
+        );
     }
 
     /// A trampoline begins a byte early and replaces what is said of its code.

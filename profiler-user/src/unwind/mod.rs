@@ -52,7 +52,7 @@ pub fn build(file: &File) -> Result<Table, UnwindError> {
     build_from(&ReadCache::new(file), None, &mut Anew)
 }
 
-/// Builds the table of a file without call frame information from its debug file's `.debug_frame`. That the
+/// Builds the table of a file that lacks call frame information, also from its debug file's `.debug_frame`. That the
 /// two belong together (debug link, build id) is for the caller to know.
 pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError> {
     let debug = ReadCache::new(debug);
@@ -107,32 +107,25 @@ fn build_from<'d, R: ReadRef<'d>>(
     }
 }
 
-/// The table of what is described, best source first.
+/// The table of what is described, each function by the best source that knows it. Code built without unwind
+/// tables may still have them for debuggers, beside those of the C library's start-up files.
 fn described<'d, R: ReadRef<'d>>(
     elf: &Elf<'d, R>,
     debug: Option<&Elf<'d, R>>,
     text: &Text,
     make: &mut impl Make,
 ) -> Result<Option<Table>, UnwindError> {
-    let trampolines = trampoline::find(elf, text);
-    let sources = [
+    let mut sources = Vec::new();
+    for (from, kind) in [
         (Some(elf), FrameKind::EhFrame),
         (Some(elf), FrameKind::DebugFrame),
         (debug, FrameKind::DebugFrame),
-        (Some(elf), FrameKind::Nothing),
-    ];
-    for (from, kind) in sources {
-        let Some(source) = from.map_or(Ok(None), |from| from.frames(kind))? else {
-            continue;
-        };
-        let input = Input {
-            source,
-            text,
-            trampolines: &trampolines,
-        };
-        if let Some(table) = make.described(&input)? {
-            return Ok(Some(table));
-        }
+    ] {
+        sources.extend(from.map_or(Ok(None), |from| from.frames(kind))?);
     }
-    Ok(None)
+    make.described(&Input {
+        sources: &sources,
+        text,
+        trampolines: &trampoline::find(elf, text),
+    })
 }
