@@ -5,7 +5,7 @@
 //! its place among the native frames by address, without any symbol. Where the native walk ended early,
 //! the Python frames that no native frame could claim follow behind a marker; nothing is dropped.
 
-use profiler_ebpf::wire::{Gil, NativeEnd, NativeFrame, PythonEnd, PythonFrame};
+use profiler_ebpf::wire::{Gil, NativeEnd, NativeFrame, PythonEnd, PythonFrame, how};
 
 use crate::kernel::ring::RawSample;
 use crate::profile::{GilState, Truncation};
@@ -105,7 +105,8 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     let mut ended_at_root = false;
     for (index, native) in sample.native.iter().enumerate() {
         let leaf = index == 0;
-        let name = names.native(native);
+        let caller = sample.native.get(index + 1);
+        let name = names.native(&as_entered(native, caller));
         if !leaf && !name.plausible {
             whole = false;
             break;
@@ -114,7 +115,7 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
         if let Some((id, _)) = call.take_if(|(_, sp)| native.sp > *sp) {
             frames.push(names.call(id));
         }
-        let extent_end = sample.native.get(index + 1).map(|caller| caller.sp);
+        let extent_end = caller.map(|caller| caller.sp);
         // A Python frame stands for its evaluator, and for the machinery that led to it.
         let folded = name.evaluator && python.peek().is_some()
             || name.plumbing && !leaf && !sample.python.is_empty();
@@ -133,6 +134,17 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     let left: Vec<PythonFrame> = python.copied().collect();
     rest(names, frames, &left, call, joined);
     whole
+}
+
+/// A frame, given its caller. A signal trampoline, known by a caller that was interrupted rather than calls, is
+/// where the kernel lets a handler return to: no call stands before it, and its address is the place itself.
+fn as_entered(frame: &NativeFrame, caller: Option<&NativeFrame>) -> NativeFrame {
+    let interrupted = caller.is_some_and(|caller| caller.how & how::RETURN_ADDRESS == 0);
+    let not = if interrupted { how::RETURN_ADDRESS } else { 0 };
+    NativeFrame {
+        how: frame.how & !not,
+        ..*frame
+    }
 }
 
 /// Whether the next anchor among the Python frames lies in `[start, end)`.

@@ -23,7 +23,7 @@ impl Names for Letters {
             evaluator: frame.pc == 42,
             plumbing: frame.pc == 43,
             root: frame.pc == 1,
-            plausible: frame.pc != 13,
+            plausible: frame.pc != 13 || frame.how & how::RETURN_ADDRESS == 0,
         }
     }
 
@@ -53,10 +53,11 @@ impl Names for Letters {
 fn sample(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawSample {
     let native: Vec<_> = native
         .iter()
-        .map(|(pc, sp)| NativeFrame {
+        .enumerate()
+        .map(|(index, (pc, sp))| NativeFrame {
             pc: *pc,
             sp: *sp,
-            how: 0,
+            how: if index == 0 { 0 } else { how::RETURN_ADDRESS },
         })
         .collect();
     let python: Vec<_> = python
@@ -153,6 +154,14 @@ fn an_implausible_caller_ends_the_walk() {
         merged(&sample),
         ("n200 ~".to_owned(), Some(Truncation::NoFramePointers))
     );
+}
+
+/// A signal trampoline is returned to without having called: what it interrupted proves it.
+#[test]
+fn a_trampoline_follows_no_call() {
+    let mut sample = sample(&[(200, 10), (13, 20), (201, 30), (1, 40)], &[]);
+    sample.native[2].how = 0;
+    assert_eq!(merged(&sample), ("n200 n13 n201 n1".to_owned(), None));
 }
 
 /// An end mark in code that is no thread's beginning proves nothing.
