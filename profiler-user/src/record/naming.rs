@@ -8,8 +8,8 @@ use crate::cuda::CATALOGUE;
 use crate::process::{FileId, FileTable, ProcessState};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
 use crate::python::{CodeCache, EVALUATOR, is_plumbing};
-use crate::stack::{Names, NativeName, PythonName};
-use crate::symbols::{KernelSymbols, NativeSymbols};
+use crate::stack::{Evidence, Names, NativeName, PythonName};
+use crate::symbols::{FramePointer, KernelSymbols, NativeSymbols};
 
 /// Functions that threads and programs begin with.
 const ROOTS: [&str; 8] = [
@@ -71,6 +71,7 @@ impl SampleNames<'_> {
             plumbing: false,
             root: false,
             plausible: frame.how & how::GUESSED == 0,
+            evidence: Evidence::default(),
         }
     }
 }
@@ -120,6 +121,7 @@ impl Names for SampleNames<'_> {
             .last()
             .map_or("", |function| function.function.as_str());
         let interpreter = self.sources.interpreters.contains(&id);
+        let address = |at: u64| pc.wrapping_sub(offset).wrapping_add(at);
         let name = NativeName {
             frame: Vec::new(),
             evaluator: interpreter && outermost == EVALUATOR,
@@ -131,10 +133,19 @@ impl Names for SampleNames<'_> {
                     .all(|place| is_plumbing(&place.function)),
             root: ROOTS.contains(&outermost),
             plausible: returns == 0 || place.is_call.unwrap_or(frame.how & how::GUESSED == 0),
+            evidence: Evidence {
+                start: place.start.map(address),
+                calls: place.calls.map(address),
+                frame_pointer: Some(match place.frame {
+                    FramePointer::Own => true,
+                    FramePointer::OwnInCalls => returns != 0,
+                    FramePointer::Other => false,
+                }),
+            },
         };
         let module = self.intern(&file.path);
         if place.functions.is_empty() {
-            let start = place.unnamed_start.unwrap_or(offset);
+            let start = place.start.unwrap_or(offset);
             let frame = self.unnamed(FrameKind::Native, &file.path, start);
             return NativeName {
                 frame: vec![frame],

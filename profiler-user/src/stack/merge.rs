@@ -23,6 +23,30 @@ pub struct NativeName<F> {
     pub root: bool,
     /// For a caller: its return address follows a call. If not, the walk went astray here.
     pub plausible: bool,
+    /// What speaks for and against a guess on either side of it.
+    pub evidence: Evidence,
+}
+
+/// What the code at a frame says about guesses: about the one that led to it, and the one that leads on from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Evidence {
+    /// The function's address, where that is known.
+    pub start: Option<u64>,
+    /// For a caller: the address of the function it calls, where the instruction tells.
+    pub calls: Option<u64>,
+    /// Whether the function has a frame pointer of its own here; `None` if its code is not known.
+    pub frame_pointer: Option<bool>,
+}
+
+impl Evidence {
+    /// Whether a caller that was found by a guess is the one that called. By frame pointer, the caller of a function that
+    /// has not set up its own is passed over.
+    fn allows(self, caller: Self) -> bool {
+        match (self.start, caller.calls) {
+            (Some(start), Some(called)) => start == called,
+            _ => self.frame_pointer != Some(false),
+        }
+    }
 }
 
 /// A Python frame's name, or what stands in for it.
@@ -103,14 +127,17 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     let mut whole = matches!(end, Some(NativeEnd::Root | NativeEnd::Outermost));
     let mut ended_in_evaluator = false;
     let mut ended_at_root = false;
+    let mut callee = Evidence::default();
     for (index, native) in sample.native.iter().enumerate() {
         let leaf = index == 0;
         let caller = sample.native.get(index + 1);
         let name = names.native(&as_entered(native, caller));
-        if !leaf && !name.plausible {
+        let guessed = native.how & how::GUESSED != 0;
+        if !leaf && !name.plausible || guessed && !callee.allows(name.evidence) {
             whole = false;
             break;
         }
+        callee = name.evidence;
         // Everything up to here has a stack pointer below the call's: it is inside.
         if let Some((id, _)) = call.take_if(|(_, sp)| native.sp > *sp) {
             frames.push(names.call(id));

@@ -7,7 +7,8 @@ mod calls;
 mod extents;
 mod kernel;
 mod native;
+mod prologue;
 
 pub use calls::follows_call;
 pub use kernel::KernelSymbols;
-pub use native::{NativePlace, NativeSymbols, SourcePlace};
+pub use native::{FramePointer, NativePlace, NativeSymbols, SourcePlace};

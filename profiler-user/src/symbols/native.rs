@@ -10,6 +10,9 @@ use rustc_hash::FxHashMap;
 
 use super::calls::{CALL_BYTES, follows_call};
 use super::extents::Extents;
+use super::prologue::{
+    PROLOGUE_BYTES, direct_call, frame_given_up, frame_set_up_after, only_jumps,
+};
 use crate::process::{FileId, MappedFile};
 
 /// Places kept; when there are more all are forgotten and asked again.
@@ -31,11 +34,28 @@ pub struct SourcePlace {
 pub struct NativePlace {
     /// The functions there, innermost first: more than one where the compiler inlined. Empty if unnamed.
     pub functions: Vec<SourcePlace>,
-    /// Where the function begins that has no name, as a file offset, where the file's unwind data tells.
-    pub unnamed_start: Option<u64>,
+    /// Where the function begins, as a file offset, by its symbol or, where it has no name, as the file's unwind
+    /// data tells.
+    pub start: Option<u64>,
     /// Whether the place right after can be returned to: its instruction is a call. `None` if the file could
     /// not be read.
     pub is_call: Option<bool>,
+    /// The file offset of the function that this call leads to, if it is not computed as the program runs.
+    pub calls: Option<u64>,
+    /// Whether the frame pointer is the function's own.
+    pub frame: FramePointer,
+}
+
+/// What the code of a function says of its frame pointer at a place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FramePointer {
+    /// It is the caller's or anything else, or nothing is known.
+    #[default]
+    Other,
+    /// It was set up.
+    Own,
+    /// It was set up. If execution is here, and not in something called from here, it was given up again.
+    OwnInCalls,
 }
 
 /// Names places, remembering what it was asked.
@@ -76,18 +96,23 @@ impl NativeSymbols {
             self.places.clear();
             self.forgotten += 1;
         }
-        let functions = file
+        let (functions, start) = file
             .handle_path()
             .map(|path| self.functions(&path, offset))
             .unwrap_or_default();
-        let unnamed_start = functions
-            .is_empty()
-            .then(|| self.function_start(id, file, offset))
-            .flatten();
+        let start = if functions.is_empty() {
+            self.function_start(id, file, offset)
+        } else {
+            start
+        };
         let place = Rc::new(NativePlace {
             functions,
-            unnamed_start,
+            start,
             is_call: ends_call(file, offset + 1),
+            calls: called(file, offset + 1),
+            frame: start.map_or(FramePointer::Other, |start| {
+                frame_pointer(file, start, offset)
+            }),
         });
         self.places.insert((id, offset), Rc::clone(&place));
         place
@@ -101,17 +126,23 @@ impl NativeSymbols {
         extents.start_of(offset)
     }
 
-    fn functions(&self, path: &Path, offset: u64) -> Vec<SourcePlace> {
+    /// The functions at an offset, and where the outermost begins.
+    fn functions(&self, path: &Path, offset: u64) -> (Vec<SourcePlace>, Option<u64>) {
         let source = Source::Elf(Elf::new(path));
         match self
             .symbolizer
             .symbolize_single(&source, Input::FileOffset(offset))
         {
-            Ok(Symbolized::Sym(symbol)) => functions_of(&symbol),
-            Ok(Symbolized::Unknown(_)) => Vec::new(),
+            Ok(Symbolized::Sym(symbol)) => {
+                let functions = functions_of(&symbol);
+                // A function in several pieces has no one start.
+                let start = symbol.size.and(offset.checked_sub(symbol.offset as u64));
+                (functions, start)
+            }
+            Ok(Symbolized::Unknown(_)) => (Vec::new(), None),
             Err(error) => {
                 tracing::debug!("no symbols in {}: {error}", path.display());
-                Vec::new()
+                (Vec::new(), None)
             }
         }
     }
@@ -160,8 +191,40 @@ fn source_place(name: &str, code: Option<&blazesym::symbolize::CodeInfo<'_>>) ->
 }
 
 fn ends_call(file: &MappedFile, return_offset: u64) -> Option<bool> {
+    Some(follows_call(&before(file, return_offset)?))
+}
+
+/// Where the call before an offset leads, if that is told by the code alone.
+fn called(file: &MappedFile, return_offset: u64) -> Option<u64> {
+    let target = direct_call(&before(file, return_offset)?, return_offset)?;
+    let mut code = [0; 8];
+    file.file()?.read_exact_at(&mut code, target).ok()?;
+    (!only_jumps(&code)).then_some(target)
+}
+
+fn before(file: &MappedFile, offset: u64) -> Option<[u8; CALL_BYTES]> {
     let mut before = [0; CALL_BYTES];
-    let start = return_offset.checked_sub(CALL_BYTES as u64)?;
+    let start = offset.checked_sub(CALL_BYTES as u64)?;
     file.file()?.read_exact_at(&mut before, start).ok()?;
-    Some(follows_call(&before))
+    Some(before)
+}
+
+fn frame_pointer(file: &MappedFile, start: u64, offset: u64) -> FramePointer {
+    let find = || {
+        let mut code = [0; PROLOGUE_BYTES];
+        let length = file.file()?.read_at(&mut code, start).ok()?;
+        let after = frame_set_up_after(code.get(..length)?)?;
+        if offset.checked_sub(start)? < after {
+            return None;
+        }
+        let mut around = [0; 2];
+        file.file()?.read_exact_at(&mut around, offset - 1).ok()?;
+        let [before, here] = around;
+        Some(if frame_given_up(before, here) {
+            FramePointer::OwnInCalls
+        } else {
+            FramePointer::Own
+        })
+    };
+    find().unwrap_or_default()
 }
