@@ -52,6 +52,16 @@ impl Kernel {
         Ok(Some(start))
     }
 
+    /// Has a whole chunk ready beyond what was taken, so that taking need not wait for the kernel.
+    pub fn keep_ready(&mut self) -> Result<(), KernelError> {
+        let wanted = u64::from(self.arena.next) + u64::from(CHUNK_WORDS);
+        let chunks = self.arena.chunks.len() as u64;
+        if chunks * u64::from(CHUNK_WORDS) < wanted && chunks < u64::from(MAX_CHUNKS) {
+            self.add_chunk()?;
+        }
+        Ok(())
+    }
+
     /// Writes words into memory that was taken.
     pub fn write_words(&mut self, start: u32, words: &[u64]) {
         for (at, word) in (start..).zip(words) {
