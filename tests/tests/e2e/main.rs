@@ -21,3 +21,4 @@ mod processes;
 mod rights;
 mod threads;
 mod traces;
+mod unwinding;
