@@ -21,6 +21,8 @@ pub(super) struct Uncovered<'a> {
     text: &'a Text,
     stretches: Vec<Code<'a>>,
     symbols: Vec<Extent>,
+    /// Where the kernel starts the program.
+    start: Option<u32>,
 }
 
 impl<'a> Uncovered<'a> {
@@ -44,6 +46,9 @@ impl<'a> Uncovered<'a> {
             text,
             stretches,
             symbols,
+            start: elf
+                .start()
+                .and_then(|at| u32::try_from(at.checked_sub(text.base)?).ok()),
         }
     }
 
@@ -66,7 +71,7 @@ impl<'a> Uncovered<'a> {
             let from = self.symbols.partition_point(|extent| extent.0 < code.start);
             let to = self.symbols.partition_point(|extent| extent.0 < code.end());
             let symbols = self.symbols.get(from..to).unwrap_or_default();
-            let derived = derive(*code, symbols, &mut budget);
+            let derived = derive(*code, symbols, self.start, &mut budget);
             table.stats.derived += derived.functions;
             table.stats.not_derived += derived.refused;
             for (address, rule) in derived.rows {
@@ -84,6 +89,7 @@ impl<'a> Uncovered<'a> {
         let mut number = |number: u64| digest.update(number.to_le_bytes());
         number(self.text.base);
         number(u64::from(self.text.end()));
+        number(self.start.map_or(0, |start| 1 << 32 | u64::from(start)));
         number(self.symbols.len() as u64);
         for (start, end) in &self.symbols {
             number(u64::from(*start) << 32 | u64::from(*end));

@@ -52,6 +52,13 @@ pub fn build(file: &File) -> Result<Table, UnwindError> {
     build_from(&ReadCache::new(file), None, &mut Anew)
 }
 
+/// As [`build`], but only from call frame information: code that is not described has no rows.
+pub fn build_described(file: &File) -> Result<Table, UnwindError> {
+    let data = ReadCache::new(file);
+    let elf = Elf::parse(&data)?;
+    described(&elf, None, &elf.text()?, &mut Anew)?.ok_or(UnwindError::NoFrames)
+}
+
 /// Builds the table of a file that lacks call frame information, also from its debug file's `.debug_frame`. That the
 /// two belong together (debug link, build id) is for the caller to know.
 pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError> {

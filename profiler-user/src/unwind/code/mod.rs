@@ -24,6 +24,9 @@ use step::Stepper;
 /// Functions are aligned to this: where another might begin when one was not understood.
 const ALIGNMENT: u32 = 16;
 
+/// Instructions that a program may begin with before it calls something.
+const MAX_START: usize = 32;
+
 /// A stretch of code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Code<'a> {
@@ -67,9 +70,14 @@ pub(super) struct Derived {
     pub refused: u64,
 }
 
-/// Derives rows. `symbols` are the functions that lie in the stretch, sorted; `budget` is the number of
-/// instructions that may still be looked at.
-pub(super) fn derive(code: Code, symbols: &[Extent], budget: &mut u64) -> Derived {
+/// Derives rows. `symbols` are the functions that lie in the stretch, sorted; `start` is where the kernel starts
+/// the program, wherever that lies; `budget` is the number of instructions that may still be looked at.
+pub(super) fn derive(
+    code: Code,
+    symbols: &[Extent],
+    start: Option<u32>,
+    budget: &mut u64,
+) -> Derived {
     let mut finder = Finder {
         code,
         entries: Entries::new(symbols),
@@ -78,6 +86,9 @@ pub(super) fn derive(code: Code, symbols: &[Extent], budget: &mut u64) -> Derive
         functions: Vec::new(),
         calls: Vec::new(),
     };
+    if let Some(start) = start.filter(|start| code.contains(*start)) {
+        finder.begin(start);
+    }
     let mut refused = 0;
     for (entry, _) in symbols {
         refused += u64::from(!finder.follow(*entry));
@@ -104,6 +115,28 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    /// Where the program starts there is no caller, up to where something is called.
+    fn begin(&mut self, start: u32) {
+        let mut instruction = Instruction::default();
+        let mut end = start;
+        for _ in 0..MAX_START {
+            self.code.decoder(end).decode_out(&mut instruction);
+            if instruction.is_invalid() {
+                return;
+            }
+            end = u32::try_from(instruction.next_ip()).unwrap_or(u32::MAX);
+            if instruction.flow_control() != FlowControl::Next {
+                break;
+            }
+        }
+        self.entries.claim(start, end);
+        let rows = vec![(start, Rule::END)];
+        self.functions.push(Function {
+            pieces: vec![Piece { start, end, rows }],
+            ..Function::default()
+        });
+    }
+
     /// Follows a function; false if it was not understood.
     fn follow(&mut self, entry: u32) -> bool {
         if self.entries.is_claimed(entry) {

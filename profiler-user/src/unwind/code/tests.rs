@@ -20,7 +20,7 @@ fn derived(bytes: &[u8], symbols: &[(u32, u32)]) -> Derived {
         start: START,
         bytes,
     };
-    derive(code, symbols, &mut 10_000)
+    derive(code, symbols, None, &mut 10_000)
 }
 
 fn sp(offset: u64, fp: FpKind, below: u64) -> Rule {
@@ -103,6 +103,19 @@ fn ways_that_disagree_are_not_known() {
         0xc3, // 6
     ];
     assert_eq!(derived(code, &[(START, START + 7)]).rows, []);
+}
+
+/// Where the program starts nobody called: `xor %ebp, %ebp; mov %rsp, %rdi; and $-16, %rsp; call`.
+#[test]
+fn where_a_program_starts() {
+    let code = Code {
+        start: START,
+        bytes: &[
+            0x31, 0xed, 0x48, 0x89, 0xe7, 0x48, 0x83, 0xe4, 0xf0, 0xe8, 1, 0, 0, 0, 0xf4, 0xc3,
+        ],
+    };
+    let rows = derive(code, &[], Some(START), &mut 100).rows;
+    assert_eq!((rows[0], rows[1].0), ((START, Rule::END), START + 14));
 }
 
 /// How derived rows and those of the compiler compare.

@@ -15,6 +15,7 @@ mod hostile;
 mod reference;
 mod sections;
 mod stack;
+mod walks;
 
 /// Notes that a test could not run, for `cargo xtask test` to count.
 pub(super) fn skip(test: &str, reason: &str) {
