@@ -100,7 +100,9 @@ fn report(seen: &[super::gallery::Seen]) {
     }
 }
 
-fn chain_chains() -> Vec<Vec<Part>> { chains(&START, &["fa", "fb", "fc", "fd"]) }
+fn chain_chains() -> Vec<Vec<Part>> {
+    chains(&START, &["fa", "fb", "fc", "fd"])
+}
 
 #[test]
 fn however_built() {
@@ -120,7 +122,10 @@ fn however_built() {
         ("no-pie", vec![nofp, "-no-pie"]),
         ("separate", vec![nofp, "-Wl,-z,separate-code"]),
         ("noseparate", vec![nofp, "-Wl,-z,noseparate-code"]),
-        ("high-text", vec![nofp, "-no-pie", "-Wl,-Ttext-segment=0x17654000"]),
+        (
+            "high-text",
+            vec![nofp, "-no-pie", "-Wl,-Ttext-segment=0x17654000"],
+        ),
         ("large-pages", vec![nofp, "-Wl,-z,max-page-size=0x200000"]),
         ("stripped", vec![nofp]),
         ("headless", vec![nofp]),
@@ -128,11 +133,18 @@ fn however_built() {
     let mut exhibits = Vec::new();
     for (name, flags) in builds {
         let flags = [&["-O2"], &flags[..]].concat();
-        let path = scratch.build(name, &wholestack_tests::scratch::workload("chain.c"), &flags);
+        let path = scratch.build(
+            name,
+            &wholestack_tests::scratch::workload("chain.c"),
+            &flags,
+        );
         let mut program = Program::new(name, chain_chains());
         if name == "stripped" || name == "headless" {
             program.unnamed = unnamed(&path);
-            let ok = std::process::Command::new("strip").arg(&path).status().unwrap();
+            let ok = std::process::Command::new("strip")
+                .arg(&path)
+                .status()
+                .unwrap();
             assert!(ok.success());
         }
         if name == "headless" {
@@ -141,20 +153,31 @@ fn however_built() {
             data[58..64].fill(0);
             std::fs::write(&path, data).unwrap();
         }
-        exhibits.push(Exhibit { program, words: "4".to_owned() });
+        exhibits.push(Exhibit {
+            program,
+            words: "4".to_owned(),
+        });
     }
     let seen = record(&scratch, &exhibits);
     report(&seen);
 }
 
 fn unnamed(path: &std::path::Path) -> std::collections::HashMap<String, String> {
-    use object::{Object as _, ObjectSymbol as _, ObjectSegment as _};
+    use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
     let data = std::fs::read(path).unwrap();
     let file = object::File::parse(&*data).unwrap();
     let mut found = std::collections::HashMap::new();
-    for symbol in file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.is_definition()) {
+    for symbol in file
+        .symbols()
+        .filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.is_definition())
+    {
         let address = symbol.address();
-        let Some(segment) = file.segments().find(|s| (s.address()..s.address() + s.size()).contains(&address)) else { continue };
+        let Some(segment) = file
+            .segments()
+            .find(|s| (s.address()..s.address() + s.size()).contains(&address))
+        else {
+            continue;
+        };
         let offset = address - segment.address() + segment.file_range().0;
         found.insert(format!("+{offset:#x}"), symbol.name().unwrap().to_owned());
     }
@@ -170,7 +193,11 @@ fn new_code() {
     for name in ["spawn", "load"] {
         scratch.build(name, &source, &["-O2", "-pthread"]);
     }
-    scratch.build("libstacks.so", &source, &["-O2", "-shared", "-fPIC", "-pthread"]);
+    scratch.build(
+        "libstacks.so",
+        &source,
+        &["-O2", "-shared", "-fPIC", "-pthread"],
+    );
     let library = |function| Part(Place::In("libstacks.so", function), 1, 1);
     let mut load = chains(&START, &["loads", burn[0], burn[1]]);
     let begin = [&START[..], &[own("loads")]].concat();
@@ -184,8 +211,14 @@ fn new_code() {
     spawn.push([&START[..], &[own("spawns"), Part(Place::Loader, 1, 12)]].concat());
     let path = scratch.path("libstacks.so");
     let exhibits = vec![
-        Exhibit { program: Program::new("load", load), words: format!("load 5 {} 2", path.display()) },
-        Exhibit { program: Program::new("spawn", spawn), words: "spawn 5".to_owned() },
+        Exhibit {
+            program: Program::new("load", load),
+            words: format!("load 5 {} 2", path.display()),
+        },
+        Exhibit {
+            program: Program::new("spawn", spawn),
+            words: "spawn 5".to_owned(),
+        },
     ];
     let seen = record(&scratch, &exhibits);
     report(&seen);
