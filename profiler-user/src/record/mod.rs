@@ -11,6 +11,7 @@ mod error;
 mod naming;
 mod pipeline;
 mod places;
+mod priority;
 mod pythons;
 mod run;
 mod scout;

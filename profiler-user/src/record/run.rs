@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::pipeline::Batch;
+use super::priority::Urgent;
 use super::worker::Worker;
 use super::{RecordError, RecordSettings, Scope, command};
 use crate::kernel::sideband::Sideband;
@@ -128,6 +129,8 @@ pub async fn record<W: Write + Send + 'static>(
     if let Some(writer) = writer(&session)? {
         worker.write_to(writer).await;
     }
+    // After the command was started, which is no more urgent than anything else.
+    let _urgent = Urgent::begin();
     started();
 
     let mut tick = every(DRAIN_EVERY);

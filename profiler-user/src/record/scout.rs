@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::RecordError;
 use super::builder::{Builder, Built};
 use super::cuda::Drivers;
+use super::priority::Urgent;
 use super::pythons::Pythons;
 use super::unwinding::{UnwindLimits, Unwinding};
 use crate::kernel::Kernel;
@@ -154,6 +155,7 @@ impl Scout {
     }
 
     fn work(mut self) -> Scouted {
+        let _urgent = Urgent::begin();
         while self.catch_up()
             && let Ok(task) = self.inbox.recv()
             && self.on_task(task)
