@@ -4,11 +4,17 @@
 /// instruction (x86-64: execve, execveat).
 const EXECS: [u64; 2] = [59, 322];
 
+/// Whether a thread is replacing its program.
+#[inline(always)]
+pub fn is_exec(orig_rax: u64) -> bool {
+    EXECS.contains(&orig_rax)
+}
+
 /// Whether the saved program counter is a return address: behind the instruction that made a system call,
 /// perhaps in another function. `orig_rax`: the system call's number, or -1 for an interrupt.
 #[inline(always)]
 pub fn returns_to_pc(orig_rax: u64) -> bool {
-    orig_rax.cast_signed() != -1 && !EXECS.contains(&orig_rax)
+    orig_rax.cast_signed() != -1 && !is_exec(orig_rax)
 }
 
 #[cfg(test)]
@@ -20,5 +26,6 @@ mod tests {
     fn who_returns() {
         assert!(returns_to_pc(0) && returns_to_pc(57));
         assert!(!returns_to_pc(u64::MAX) && !returns_to_pc(59) && !returns_to_pc(322));
+        assert!(is_exec(59) && is_exec(322) && !is_exec(57) && !is_exec(u64::MAX));
     }
 }

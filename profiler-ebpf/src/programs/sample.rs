@@ -9,7 +9,8 @@ use aya_ebpf::helpers::generated::{
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
 use aya_ebpf::programs::PerfEventContext;
 use profiler_ebpf::calls;
-use profiler_ebpf::entry::returns_to_pc;
+use profiler_ebpf::entry::{is_exec, returns_to_pc};
+use profiler_ebpf::memory::UserMemory;
 use profiler_ebpf::unwind::Registers;
 use profiler_ebpf::wire::{
     Config, Counter, Gil, MAX_KERNEL_FRAMES, NativeEnd, PythonEnd, RECORD_SAMPLE, SampleHeader, how,
@@ -17,7 +18,7 @@ use profiler_ebpf::wire::{
 
 use super::maps::{OPEN_CALLS, SCRATCH, SPACE_OF, Scratch};
 use super::walk::{self, Stage};
-use super::{active_config, count, in_scope, read_kernel};
+use super::{CurrentTask, active_config, count, in_scope, read_kernel};
 
 /// Code segment of 64-bit user code on x86-64 (`__USER_CS`); 32-bit code has another.
 const USER_CS_64: u64 = 0x33;
@@ -100,6 +101,10 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
         };
         if entry.cs & 3 != 3 {
             return false; // a user worker thread that never runs in user mode
+        }
+        // The old program's stack is gone, and the new one has not begun.
+        if is_exec(entry.orig_rax) && CurrentTask.read::<u64>(entry.rsp).is_none() {
+            return false;
         }
         let registers = Registers {
             pc: entry.rip,
