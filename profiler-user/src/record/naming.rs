@@ -23,6 +23,15 @@ const ROOTS: [&str; 8] = [
     "thread_start",
 ];
 
+/// Functions that go on in an exception's handler: towards their end they replace what they saved at their start, their own
+/// return address included, by what the handler's function saved.
+const TO_HANDLERS: [&str; 4] = [
+    "_Unwind_RaiseException",
+    "_Unwind_Resume",
+    "_Unwind_Resume_or_Rethrow",
+    "_Unwind_ForcedUnwind",
+];
+
 /// Where x86-64 Linux puts that page: the last below the end of user space (kernel/events/uprobes.c).
 const UPROBES_PAGE: u64 = 0x7fff_ffff_e000;
 
@@ -102,7 +111,11 @@ impl Names for SampleNames<'_> {
             return self.nowhere("[exited]", frame);
         };
         let Some(mapping) = process.space.find(pc).copied() else {
-            return self.nowhere("[unmapped]", frame);
+            // Nothing calls from where there is no code.
+            return NativeName {
+                plausible: returns == 0,
+                ..self.nowhere("[unmapped]", frame)
+            };
         };
         let Some(id) = mapping.file else {
             // The page the kernel puts its return probes' code on; it reports no mapping for it.
@@ -141,6 +154,7 @@ impl Names for SampleNames<'_> {
                     FramePointer::OwnInCalls => returns != 0,
                     FramePointer::Other => false,
                 }),
+                returns_elsewhere: TO_HANDLERS.contains(&outermost),
             },
         };
         let module = self.intern(&file.path);

@@ -36,6 +36,8 @@ pub struct Evidence {
     pub calls: Option<u64>,
     /// Whether the function has a frame pointer of its own here; `None` if its code is not known.
     pub frame_pointer: Option<bool>,
+    /// It writes another return address over its own, so that its caller is a guess whatever unwind data says.
+    pub returns_elsewhere: bool,
 }
 
 impl Evidence {
@@ -132,7 +134,7 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
         let leaf = index == 0;
         let caller = sample.native.get(index + 1);
         let name = names.native(&as_entered(native, caller));
-        let guessed = native.how & how::GUESSED != 0;
+        let guessed = native.how & how::GUESSED != 0 || callee.returns_elsewhere;
         if !leaf && !name.plausible || guessed && !callee.allows(name.evidence) {
             whole = false;
             break;

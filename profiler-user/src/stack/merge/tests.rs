@@ -7,6 +7,7 @@ use super::*;
 
 /// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call. 300 to 309 lie in a function
 /// that begins at 300 and has a frame pointer from 305 on; 310 calls it, 311 another one, 312 one that is not told.
+/// 320 is as 300, but replaces its return address.
 struct Letters {
     python: bool,
 }
@@ -30,6 +31,13 @@ impl Names for Letters {
                     start: Some(300),
                     calls: None,
                     frame_pointer: Some(frame.pc >= 305),
+                    returns_elsewhere: false,
+                },
+                320 => Evidence {
+                    start: Some(300),
+                    frame_pointer: Some(true),
+                    returns_elsewhere: true,
+                    ..Evidence::default()
                 },
                 310..312 => Evidence {
                     calls: Some(if frame.pc == 310 { 300 } else { 400 }),
@@ -190,6 +198,7 @@ fn guesses_are_checked() {
         assert_eq!(whole(pc, caller, true), expected, "{pc} {caller}");
         assert!(whole(pc, caller, false), "{pc} {caller}");
     }
+    assert!(whole(320, 310, false) && whole(320, 312, false) && !whole(320, 311, false));
 }
 
 /// A signal trampoline is returned to without having called: what it interrupted proves it.
