@@ -87,6 +87,8 @@ pub struct Summary {
     pub complete: u64,
     /// Samples kept in part.
     pub truncated: Part,
+    /// Samples kept with a guessed frame.
+    pub guessed: Part,
     /// Samples lost.
     pub lost: Part,
     /// Why kept in part.

@@ -41,6 +41,8 @@ pub struct Summary {
     pub truncated: Part,
     /// Why, the most frequent first.
     pub truncated_by_reason: Vec<Counted>,
+    /// Samples kept with a frame that was found without unwind data: a guess, checked.
+    pub guessed: Part,
     /// Samples that are not in the profile.
     pub lost: Part,
     /// Why, the most frequent first.
@@ -100,6 +102,7 @@ pub(super) fn summary(profile: &Profile) -> Summary {
                 .iter()
                 .map(|(reason, count)| (reason.text(), *count)),
         ),
+        guessed: Part::new(books.guessed, kept, KEPT),
         lost: Part::new(books.lost_total(), books.taken, "samples taken"),
         lost_by_reason: counted(
             books
@@ -179,6 +182,7 @@ mod tests {
         books.lose(Loss::RingFull, 25);
         books.taken += 25;
         books.unnamed_frames = 4;
+        books.guessed = 5;
         books.own_cpu_ns = 60_000_000;
         books.stacks_over_limit = 3;
         books.limits.insert("unused".to_owned(), 0);
@@ -204,6 +208,7 @@ mod tests {
             (25, 125, 20.0)
         );
         assert_eq!(summary.unnamed_frames.percent, 4.0);
+        assert_eq!((summary.guessed.base, summary.guessed.percent), (100, 5.0));
         assert_eq!((summary.cpu_seconds, summary.balanced), (1.0, true));
         assert!((summary.own_cpu_percent - 0.6).abs() < 1e-9);
         assert_eq!(

@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+use super::in_root::TargetRoot;
 use crate::kernel::sideband::MappingRecord;
 
 /// Index of a file in a [`FileTable`].
@@ -157,21 +157,12 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     if let Ok(file) = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
         return Some(file);
     }
-    let open_root =
-        |path: String| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
-    let (root, ours) = match open_root(format!("/proc/{pid}/root")) {
+    let (root, ours) = match TargetRoot::of(pid) {
         Some(root) => (root, false),
         // The process is gone: the same path in our own root may still be the same file.
-        None => (open_root("/".to_owned())?, true),
+        None => (TargetRoot::ours()?, true),
     };
-    let file = rustix::fs::openat2(
-        root,
-        key.path.as_slice(),
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
-        Mode::empty(),
-        ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-    )
-    .ok()?;
+    let file = root.open(&key.path)?;
     let stat = rustix::fs::fstat(&file).ok()?;
     let device = (
         rustix::fs::major(stat.st_dev),
@@ -180,7 +171,7 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     // In the process's own root the path has led there; overlays show another device than the maps. In ours an
     // inode number alone proves nothing.
     let same = stat.st_ino == key.inode && (!ours || device == key.device);
-    same.then(|| File::from(file))
+    same.then_some(file)
 }
 
 /// A copy of the vDSO, the small library the kernel maps into every process: the same image in each.

@@ -112,6 +112,8 @@ pub struct Accounting {
     pub complete: u64,
     /// Kept with a part of the stack, by reason.
     pub truncated: BTreeMap<Truncation, u64>,
+    /// Kept with a frame that was found without unwind data: a guess, checked.
+    pub guessed: u64,
     /// Not kept, by reason.
     pub lost: BTreeMap<Loss, u64>,
     /// Frames in all kept samples.

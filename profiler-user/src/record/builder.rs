@@ -7,13 +7,22 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use super::RecordError;
 use crate::process::{ElfLoad, FileId};
-use crate::unwind::{Cache, Table};
+use crate::unwind::{Cache, Table, UnwindError};
 
 /// What became of a file.
 pub(super) struct Built {
     pub file: FileId,
-    /// The table; `None` where there is none to be had.
-    pub table: Option<(Table, ElfLoad)>,
+    /// The table, or why there is none.
+    pub table: Result<(Table, ElfLoad), NoTable>,
+}
+
+/// Why a file has no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoTable {
+    /// It is no program or library, but memory of another name, or data.
+    NotCode,
+    /// It cannot be had.
+    Failed,
 }
 
 /// A file to build a table for.
@@ -92,12 +101,13 @@ fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
     }
 }
 
-fn build(cache: &mut Cache, handle: &File) -> Option<(Table, ElfLoad)> {
+fn build(cache: &mut Cache, handle: &File) -> Result<(Table, ElfLoad), NoTable> {
     match cache.build(handle) {
-        Ok(table) => Some((table, ElfLoad::read(handle)?)),
+        Ok(table) => Ok((table, ElfLoad::read(handle).ok_or(NoTable::Failed)?)),
+        Err(UnwindError::NotElf) => Err(NoTable::NotCode),
         Err(error) => {
             tracing::debug!("no unwind table: {error}");
-            None
+            Err(NoTable::Failed)
         }
     }
 }

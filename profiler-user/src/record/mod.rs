@@ -8,6 +8,7 @@ mod builder;
 mod command;
 mod cuda;
 mod error;
+mod generated;
 mod naming;
 mod pipeline;
 mod places;

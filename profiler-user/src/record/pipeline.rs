@@ -250,12 +250,14 @@ impl<W: Write> Pipeline<W> {
             self.runtimes.insert(pid, runtime);
         }
         self.sources.code.fork(parent, pid);
+        self.sources.generated.fork(parent, pid);
     }
 
     /// A process ended, or became another program.
     fn forget(&mut self, pid: u32) {
         self.runtimes.remove(&pid);
         self.sources.code.forget(pid);
+        self.sources.generated.forget(pid);
     }
 
     fn on_mappings(&mut self, mapped: &[(u32, Mapping)]) {
@@ -307,6 +309,7 @@ impl<W: Write> Pipeline<W> {
             .filter(|frame| !profile.frame(**frame).is_named())
             .count();
         profile.accounting.unnamed_frames += unnamed as u64;
+        profile.accounting.guessed += u64::from(merged.guessed);
         let sample = Sample {
             time_ns: header.time_ns.saturating_sub(self.start_ns),
             cpu: header.cpu,
@@ -418,6 +421,22 @@ impl<W: Write> Pipeline<W> {
             (
                 "Python frames without a name: their code was gone before it was read",
                 self.sources.code.unreadable,
+            ),
+            (
+                "perf map lines not understood",
+                self.sources.generated.limits.not_understood,
+            ),
+            (
+                "perf maps not read whole: too long",
+                self.sources.generated.limits.cut,
+            ),
+            (
+                "perf maps not read: not the process's user's",
+                self.sources.generated.limits.strangers,
+            ),
+            (
+                "perf maps not read: too large together, or unreadable",
+                self.sources.generated.limits.not_read,
             ),
         ] {
             if count > 0 {

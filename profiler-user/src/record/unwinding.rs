@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, SpaceEntry, SpaceRef};
 
+use super::builder::NoTable;
 use super::places::{Place, Places};
 use crate::kernel::{Kernel, KernelError};
 use crate::process::{AddressSpace, ElfLoad, FileId, Mapping};
@@ -107,11 +108,17 @@ impl Unwinding {
     }
 
     /// A file's table was built, or cannot be.
-    pub fn built(&mut self, kernel: &mut Kernel, file: FileId, table: Option<(Table, ElfLoad)>) {
-        let ready = table.and_then(|(table, load)| self.put(kernel, &table, load));
-        if ready.is_none() {
-            self.limits.tables_failed += 1;
-        } else {
+    pub fn built(
+        &mut self,
+        kernel: &mut Kernel,
+        file: FileId,
+        table: Result<(Table, ElfLoad), NoTable>,
+    ) {
+        self.limits.tables_failed += u64::from(matches!(table, Err(NoTable::Failed)));
+        let ready = table
+            .ok()
+            .and_then(|(table, load)| self.put(kernel, &table, load));
+        if ready.is_some() {
             let uses = |space: &Space| {
                 space
                     .mappings
@@ -138,6 +145,7 @@ impl Unwinding {
             }
             Err(error) => {
                 tracing::debug!("unwind table: {error}");
+                self.limits.tables_failed += 1;
                 return None;
             }
         };

@@ -182,6 +182,8 @@ pub struct Books {
     pub limits: Vec<LimitHit>,
     #[prost(string, repeated, tag = "11")]
     pub notes: Vec<String>,
+    #[prost(uint64, tag = "12")]
+    pub guessed: u64,
 }
 
 /// How many samples one reason explains.

@@ -33,13 +33,20 @@ fn recorded(summary: &Summary) -> String {
 }
 
 fn quality(summary: &Summary) -> String {
-    format!(
-        "lost {} · truncated {} · unnamed frames {} · own cost {:.1} % of one CPU",
-        with_percent(&summary.lost),
-        with_percent(&summary.truncated),
-        unnamed(&summary.unnamed_frames),
-        summary.own_cpu_percent,
-    )
+    let mut figures = vec![
+        format!("lost {}", with_percent(&summary.lost)),
+        format!("truncated {}", with_percent(&summary.truncated)),
+    ];
+    if summary.guessed.count > 0 {
+        figures.push(format!("guessed {}", with_percent(&summary.guessed)));
+    }
+    figures.push(format!(
+        "unnamed frames {}",
+        unnamed(&summary.unnamed_frames)
+    ));
+    let own_cost = summary.own_cpu_percent;
+    figures.push(format!("own cost {own_cost:.1} % of one CPU"));
+    figures.join(" · ")
 }
 
 /// `12 (0.06 %)`, or a bare `0`.

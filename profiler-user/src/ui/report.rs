@@ -142,5 +142,8 @@ mod tests {
             lines[6],
             "   1964  10.5% ±0.4  _chunk_fwd (dflash_model.py:1028)"
         );
+        build.profile.accounting.guessed = 15;
+        let line = "truncated 12 (0.06 %) · guessed 15 (0.08 %) · unnamed frames";
+        assert!(self::text(&build, 20, None).contains(line));
     }
 }

@@ -11,6 +11,7 @@ mod cuda;
 mod cuda_timing;
 mod fixtures;
 mod foreign;
+mod generated;
 mod gil;
 mod lifecycle;
 mod lines;

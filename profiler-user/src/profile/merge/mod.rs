@@ -144,6 +144,7 @@ impl Merger {
 fn add_books(sum: &mut Accounting, books: &Accounting) {
     add(&mut sum.taken, books.taken);
     add(&mut sum.complete, books.complete);
+    add(&mut sum.guessed, books.guessed);
     for (reason, count) in &books.truncated {
         add(sum.truncated.entry(*reason).or_insert(0), *count);
     }
