@@ -116,6 +116,15 @@ impl FileTable {
         self.intern(key, pid, record.start, end)
     }
 
+    /// What makes the file behind an id that file.
+    pub fn key(&self, id: FileId) -> &FileKey {
+        let (key, _) = self
+            .files
+            .get_index(id.0 as usize)
+            .expect("ids are given out for files that are kept");
+        key
+    }
+
     /// The file behind an id.
     pub fn get(&self, id: FileId) -> &MappedFile {
         &self.files[id.0 as usize]

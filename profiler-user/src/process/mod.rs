@@ -4,6 +4,7 @@
 //! are opened when first seen mapped and kept open, so that a process that is gone can still be named.
 
 mod address_space;
+mod debug_file;
 mod elf_load;
 mod files;
 mod in_root;
@@ -13,6 +14,7 @@ mod proc_fs;
 mod table;
 
 pub use address_space::{AddressSpace, Mapping};
+pub use debug_file::DebugReference;
 pub use elf_load::ElfLoad;
 pub use files::{FileId, FileTable, MappedFile};
 pub use in_root::TargetRoot;

@@ -6,7 +6,7 @@ use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
 use super::generated::{GeneratedNames, is_memory};
 use crate::cuda::CATALOGUE;
-use crate::process::{FileId, FileTable, ProcessState, TargetMemory};
+use crate::process::{FileId, FileTable, ProcessState, TargetMemory, TargetRoot};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
 use crate::python::{CodeCache, EVALUATOR, is_plumbing};
 use crate::stack::{Names, NativeName, PythonName};
@@ -163,7 +163,9 @@ impl Names for SampleNames<'_> {
         };
         let file = self.files.get(id);
         let offset = mapping.file_offset_of(pc);
-        let place = self.sources.native.place(id, file, offset);
+        let path = &self.files.key(id).path;
+        let root = || TargetRoot::of(self.pid);
+        let place = self.sources.native.place(id, file, offset, path, root);
         let outermost = place
             .functions
             .last()

@@ -423,6 +423,10 @@ impl<W: Write> Pipeline<W> {
                 self.sources.code.unreadable,
             ),
             (
+                "debug files not used: too many",
+                self.sources.native.debug_files_over_limit(),
+            ),
+            (
                 "perf map lines not understood",
                 self.sources.generated.limits.not_understood,
             ),

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::RecordError;
-use super::builder::{Builder, Built};
+use super::builder::{Builder, Built, Origin};
 use super::cuda::Drivers;
 use super::pythons::Pythons;
 use super::unwinding::{UnwindLimits, Unwinding};
 use crate::kernel::Kernel;
 use crate::kernel::sideband::{MappingRecord, SidebandEvent};
 use crate::process::{
-    ElfLoad, FileId, FileTable, Mapping, all_pids, executable_mappings, has_ended,
+    ElfLoad, FileId, FileTable, Mapping, TargetRoot, all_pids, executable_mappings, has_ended,
 };
 use crate::python::{PythonBuild, detect};
 
@@ -41,6 +41,8 @@ pub(super) struct Scout {
     drivers: Drivers,
     unwinding: Unwinding,
     builder: Builder,
+    /// The root of the process looked at last.
+    root: Option<(u32, Arc<TargetRoot>)>,
     inbox: Receiver<Task>,
     tasks: SyncSender<Task>,
     /// Processes watched; `None` for the whole machine.
@@ -78,6 +80,7 @@ impl Scout {
             drivers: Drivers::default(),
             unwinding: Unwinding::new(),
             builder,
+            root: None,
             inbox,
             tasks,
             targets,
@@ -228,6 +231,7 @@ impl Scout {
 
     /// A process ended or became another program.
     fn forget(&mut self, pid: u32) {
+        self.root.take_if(|(of, _)| *of == pid);
         self.with_kernel(|scout, kernel| {
             scout.pythons.forget(kernel, pid);
             scout.unwinding.forget(kernel, pid);
@@ -276,8 +280,20 @@ impl Scout {
         });
         self.seen.insert(id, detect(&handle));
         if self.unwind_tables {
-            self.builder.build(id, handle);
+            let origin = self.root_of(pid).map(|root| Origin {
+                root,
+                path: self.files.key(id).path.clone(),
+            });
+            self.builder.build(id, handle, origin);
         }
+    }
+
+    /// The root of a process: most files that are new come several at a time from one process.
+    fn root_of(&mut self, pid: u32) -> Option<Arc<TargetRoot>> {
+        if self.root.as_ref().is_none_or(|(of, _)| *of != pid) {
+            self.root = TargetRoot::of(pid).map(|root| (pid, Arc::new(root)));
+        }
+        self.root.as_ref().map(|(_, root)| Arc::clone(root))
     }
 
     fn with_kernel(&mut self, act: impl FnOnce(&mut Self, &mut Kernel)) {

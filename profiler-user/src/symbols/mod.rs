@@ -4,6 +4,7 @@
 //! unknown, or that ends before the address, names nothing: the nearest label is not the function.
 
 mod calls;
+mod debug_info;
 mod extents;
 mod kernel;
 mod native;

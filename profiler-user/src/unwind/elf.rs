@@ -26,15 +26,13 @@ pub(super) struct Elf<'d, R: ReadRef<'d>> {
     header: &'d FileHeader64<LittleEndian>,
 }
 
-/// Where call frame information can be found, best first.
+/// The forms of call frame information, the better one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameKind {
     /// `.eh_frame`: of everything that runs.
     EhFrame,
     /// `.debug_frame`: beside it, or instead.
     DebugFrame,
-    /// None.
-    Nothing,
 }
 
 /// A section of call frame information.
@@ -82,12 +80,6 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
                 None => self.eh_frame_by_segment(),
             },
             FrameKind::DebugFrame => self.section(b".debug_frame", kind),
-            // A C library without any information still has its trampoline.
-            FrameKind::Nothing => Ok(Some(FrameSource {
-                kind,
-                data: Cow::Borrowed(&[]),
-                address: 0,
-            })),
         }
     }
 

@@ -46,7 +46,7 @@ pub fn build(file: &File) -> Result<Table, UnwindError> {
     build_from(&ReadCache::new(file), None, |input| input.build())
 }
 
-/// Builds the table of a file without call frame information from its debug file's `.debug_frame`. That the
+/// As [`build`], with the file's debug file: its `.debug_frame` fills in where the file itself says nothing. That the
 /// two belong together (debug link, build id) is for the caller to know.
 pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError> {
     let debug = ReadCache::new(debug);
@@ -59,34 +59,31 @@ pub fn build_from_bytes(image: &[u8]) -> Result<Table, UnwindError> {
 }
 
 /// Finds what to build from and has it built.
+///
+/// A program whose compiler wrote no `.eh_frame` still has that of the code it begins with: so the other sources are
+/// asked whenever they are there, and not only where there is none.
 fn build_from<'d, R: ReadRef<'d>>(
     data: R,
     debug: Option<R>,
-    mut build: impl FnMut(&Input) -> Result<Option<Table>, UnwindError>,
+    build: impl FnOnce(&Input) -> Result<Option<Table>, UnwindError>,
 ) -> Result<Table, UnwindError> {
     let elf = Elf::parse(data)?;
-    // A debug file has the segments of the file it is of, without what they hold.
-    let debug = debug.map(Elf::parse).transpose()?;
+    // A debug file that cannot be read is no worse than none.
+    let debug = debug.and_then(|debug| Elf::parse(debug).ok());
     let text = elf.text()?;
     let trampolines = trampoline::find(&elf, &text);
-    let sources = [
-        (Some(&elf), FrameKind::EhFrame),
-        (Some(&elf), FrameKind::DebugFrame),
-        (debug.as_ref(), FrameKind::DebugFrame),
-        (Some(&elf), FrameKind::Nothing),
-    ];
-    for (from, kind) in sources {
-        let Some(source) = from.map_or(Ok(None), |from| from.frames(kind))? else {
-            continue;
-        };
-        let input = Input {
-            source,
-            text: &text,
-            trampolines: &trampolines,
-        };
-        if let Some(table) = build(&input)? {
-            return Ok(table);
-        }
-    }
-    Err(UnwindError::NoFrames)
+    let debug_frames = [Some(&elf), debug.as_ref()]
+        .into_iter()
+        .flatten()
+        .filter_map(|elf| elf.frames(FrameKind::DebugFrame).ok().flatten());
+    let input = Input {
+        sources: elf
+            .frames(FrameKind::EhFrame)?
+            .into_iter()
+            .chain(debug_frames)
+            .collect(),
+        text: &text,
+        trampolines: &trampolines,
+    };
+    build(&input)?.ok_or(UnwindError::NoFrames)
 }

@@ -9,6 +9,7 @@ mod accuracy;
 mod bad_input;
 mod cuda;
 mod cuda_timing;
+mod debug_files;
 mod fixtures;
 mod foreign;
 mod generated;

@@ -90,9 +90,7 @@ impl Cache {
 
     fn get(&mut self, input: &Input) -> Result<Option<Table>, UnwindError> {
         match &self.folder {
-            Some(folder) if input.source.data.len() >= self.min_bytes => {
-                get(folder, &mut self.stats, input)
-            }
+            Some(folder) if input.bytes() >= self.min_bytes => get(folder, &mut self.stats, input),
             _ => input.build(),
         }
     }
