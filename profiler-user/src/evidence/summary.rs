@@ -57,6 +57,10 @@ pub struct Summary {
     pub own_cpu_seconds: f64,
     /// The same in percent of one CPU for the whole session.
     pub own_cpu_percent: f64,
+    /// Unwind tables in the kernel at a time, at most.
+    pub unwind_tables: u64,
+    /// Memory that they took, at most.
+    pub unwind_table_bytes: u64,
     /// Limits that were hit, and how often.
     pub limits: Vec<Counted>,
     /// What the reader has to know to judge the figures.
@@ -119,6 +123,8 @@ pub(super) fn summary(profile: &Profile) -> Summary {
         } else {
             0.0
         },
+        unwind_tables: books.unwind_tables,
+        unwind_table_bytes: books.unwind_table_bytes,
         limits: limits(profile),
         notes: profile.notes.clone(),
         closed: session.closed,

@@ -45,6 +45,17 @@ impl ElfLoad {
         )
     }
 
+    /// One executable segment of so many bytes, loaded at its offsets.
+    #[cfg(test)]
+    pub(crate) fn of_bytes(bytes: u64) -> Self {
+        Self(vec![Segment {
+            file_offset: 0,
+            address: 0,
+            file_size: bytes,
+            executable: true,
+        }])
+    }
+
     /// The file offset of an address in the file, if it lies in executable code.
     pub fn code_offset(&self, address: u64) -> Option<u64> {
         let inside = |segment: &&Segment| {

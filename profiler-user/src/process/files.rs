@@ -1,16 +1,16 @@
 //! Files seen mapped, by identity, opened as the process maps them.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
-
-use indexmap::IndexMap;
+use std::sync::Arc;
 
 use super::in_root::TargetRoot;
 use crate::kernel::sideband::MappingRecord;
 
-/// Index of a file in a [`FileTable`].
+/// Number of a file in a [`FileTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u32);
 
@@ -37,6 +37,8 @@ pub struct FileKey {
 pub struct MappedFile {
     /// Path as the process sees it, for people.
     pub path: String,
+    /// What makes it this file.
+    pub key: Arc<FileKey>,
     /// The open file; `None` if it could not be opened (the process was gone, or too many are open).
     file: Option<File>,
 }
@@ -56,10 +58,12 @@ impl MappedFile {
     }
 }
 
-/// All files seen mapped.
+/// All files seen mapped. An id is never given out for a second file.
 #[derive(Debug, Default)]
 pub struct FileTable {
-    files: IndexMap<FileKey, MappedFile>,
+    ids: HashMap<Arc<FileKey>, FileId>,
+    files: HashMap<FileId, MappedFile>,
+    next: u32,
     open: usize,
     max_open: usize,
     /// Files that were not opened since too many are open.
@@ -80,17 +84,21 @@ impl FileTable {
     /// The file with this identity, opened through process `pid` (where it is mapped from `start` to
     /// `end`) if it is new or could not be opened before.
     pub fn intern(&mut self, key: FileKey, pid: u32, start: u64, end: u64) -> Option<FileId> {
-        if let Some((index, _, known)) = self.files.get_full_mut(&key) {
+        if let Some(id) = self.ids.get(&key) {
+            let known = self.files.get_mut(id)?;
             if known.file.is_none() && self.open < self.max_open {
                 known.file = open_mapped(&key, pid, start, end);
                 self.open += usize::from(known.file.is_some());
             }
-            return id(index);
+            return Some(*id);
         }
-        if self.files.len() >= MAX_FILES {
+        let next = self.next.checked_add(1);
+        if self.files.len() >= MAX_FILES || next.is_none() {
             self.over_limit += 1;
             return None;
         }
+        let id = FileId(self.next);
+        self.next = next?;
         let file = if self.open < self.max_open {
             open_mapped(&key, pid, start, end)
         } else {
@@ -99,7 +107,10 @@ impl FileTable {
         };
         self.open += usize::from(file.is_some());
         let path = String::from_utf8_lossy(&key.path).into_owned();
-        id(self.files.insert_full(key, MappedFile { path, file }).0)
+        let key = Arc::new(key);
+        self.ids.insert(Arc::clone(&key), id);
+        self.files.insert(id, MappedFile { path, key, file });
+        Some(id)
     }
 
     /// The file of a mapping of process `pid`; `None` for memory without one.
@@ -116,23 +127,25 @@ impl FileTable {
         self.intern(key, pid, record.start, end)
     }
 
-    /// What makes the file behind an id that file.
-    pub fn key(&self, id: FileId) -> &FileKey {
-        let (key, _) = self
-            .files
-            .get_index(id.0 as usize)
-            .expect("ids are given out for files that are kept");
-        key
+    /// The file behind an id, unless it was forgotten.
+    pub fn get(&self, id: FileId) -> Option<&MappedFile> {
+        self.files.get(&id)
     }
 
-    /// The file behind an id.
-    pub fn get(&self, id: FileId) -> &MappedFile {
-        &self.files[id.0 as usize]
+    /// How many files could be forgotten with profit: more than none when the table or the open files come near
+    /// their limit.
+    pub fn crowd(&self) -> usize {
+        let over = |count: usize, limit: usize| count.saturating_sub(limit / 4 * 3);
+        over(self.files.len(), MAX_FILES).max(over(self.open, self.max_open))
     }
-}
 
-fn id(index: usize) -> Option<FileId> {
-    u32::try_from(index).ok().map(FileId)
+    /// Forgets a file, and closes it.
+    pub fn forget(&mut self, id: FileId) {
+        if let Some(file) = self.files.remove(&id) {
+            self.ids.remove(&file.key);
+            self.open -= usize::from(file.file.is_some());
+        }
+    }
 }
 
 fn max_open_files() -> usize {
@@ -216,6 +229,33 @@ mod tests {
         file.rewind().unwrap();
         file.read_exact(&mut magic).unwrap();
         assert_eq!(&magic, b"\x7fELF");
+    }
+
+    /// A file that is forgotten leaves room, and comes back as another one.
+    #[test]
+    fn forgets() {
+        let mut table = FileTable {
+            max_open: 4,
+            ..FileTable::default()
+        };
+        let intern = |table: &mut FileTable, inode| {
+            let key = FileKey {
+                device: (0, 0),
+                inode,
+                path: VDSO.to_vec(),
+            };
+            table.intern(key, 1, 0, 0x1000).unwrap()
+        };
+        let ids: Vec<FileId> = (0..4).map(|inode| intern(&mut table, inode)).collect();
+        assert_eq!((table.open, table.crowd()), (4, 1));
+        table.forget(ids[1]);
+        table.forget(ids[1]);
+        assert_eq!((table.open, table.crowd()), (3, 0));
+        assert!(table.get(ids[1]).is_none());
+        assert!(table.get(ids[2]).is_some());
+        let again = intern(&mut table, 1);
+        assert!(!ids.contains(&again));
+        assert_eq!(intern(&mut table, 1), again);
     }
 
     /// A path whose inode is another one is not taken for the file that was mapped.

@@ -121,7 +121,9 @@ fn build(cache: &mut Cache, job: &Job) -> Result<(Table, ElfLoad), NoTable> {
         Ok(table) => Ok((table, ElfLoad::read(handle).ok_or(NoTable::Failed)?)),
         Err(UnwindError::NotElf) => Err(NoTable::NotCode),
         Err(error) => {
-            tracing::debug!("no unwind table: {error}");
+            let path = origin.map_or(&b"a file"[..], |origin| &origin.path);
+            let path = String::from_utf8_lossy(path);
+            tracing::debug!("no unwind table of {path}: {error}");
             Err(NoTable::Failed)
         }
     }

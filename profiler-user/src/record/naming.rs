@@ -161,11 +161,12 @@ impl Names for SampleNames<'_> {
             }
             return self.in_memory(frame, pc);
         };
-        let file = self.files.get(id);
+        let Some(file) = self.files.get(id) else {
+            return self.nowhere("[unmapped]", frame);
+        };
         let offset = mapping.file_offset_of(pc);
-        let path = &self.files.key(id).path;
         let root = || TargetRoot::of(self.pid);
-        let place = self.sources.native.place(id, file, offset, path, root);
+        let place = self.sources.native.place(id, file, offset, root);
         let outermost = place
             .functions
             .last()

@@ -20,6 +20,8 @@ pub(super) fn decode(message: schema::Books) -> Checked<Books> {
         unnamed_frames: message.unnamed_frames,
         stacks_over_limit: message.stacks_over_limit,
         own_cpu_ns: message.own_cpu_ns,
+        unwind_tables: message.unwind_tables,
+        unwind_table_bytes: message.unwind_table_bytes,
         ..Accounting::default()
     };
     for row in message.truncated {
@@ -50,6 +52,8 @@ pub(super) fn decode(message: schema::Books) -> Checked<Books> {
         Some(accounting.unnamed_frames),
         Some(accounting.stacks_over_limit),
         Some(accounting.own_cpu_ns),
+        Some(accounting.unwind_tables),
+        Some(accounting.unwind_table_bytes),
     ] {
         check::at_most(
             "figure in the books",

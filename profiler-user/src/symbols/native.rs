@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::calls::{CALL_BYTES, follows_call};
 use super::debug_info::DebugInfo;
-use super::extents::Extents;
+use super::extents::AllExtents;
 use crate::process::{FileId, MappedFile, TargetRoot};
 
 /// Places kept; when there are more all are forgotten and asked again.
@@ -46,9 +46,9 @@ pub struct NativeSymbols {
     /// Where each file's debug information is.
     debug: DebugInfo,
     /// Function extents of files with unnamed code.
-    extents: FxHashMap<FileId, Extents>,
-    /// How often everything was forgotten.
-    pub forgotten: u64,
+    extents: AllExtents,
+    /// How often all places were forgotten.
+    places_forgotten: u64,
 }
 
 impl Default for NativeSymbols {
@@ -65,21 +65,20 @@ impl Default for NativeSymbols {
             symbolizer,
             places: FxHashMap::default(),
             debug: DebugInfo::default(),
-            extents: FxHashMap::default(),
-            forgotten: 0,
+            extents: AllExtents::default(),
+            places_forgotten: 0,
         }
     }
 }
 
 impl NativeSymbols {
     /// What executes at a file offset. For a caller give the offset of its return address minus one, which
-    /// lies inside the call. `root` gives the root of a process that maps the file, in which it lies at `path`.
+    /// lies inside the call. `root` gives the root of a process that maps the file.
     pub fn place(
         &mut self,
         id: FileId,
         file: &MappedFile,
         offset: u64,
-        path: &[u8],
         root: impl FnOnce() -> Option<TargetRoot>,
     ) -> Rc<NativePlace> {
         if let Some(known) = self.places.get(&(id, offset)) {
@@ -87,18 +86,18 @@ impl NativeSymbols {
         }
         if self.places.len() >= MAX_PLACES {
             self.places.clear();
-            self.forgotten += 1;
+            self.places_forgotten += 1;
         }
         let functions = match file.file().zip(file.handle_path()) {
             Some((handle, own)) => {
-                self.debug.look(id, handle, path, root);
+                self.debug.look(id, handle, &file.key.path, root);
                 self.functions(id, &own, offset)
             }
             None => Vec::new(),
         };
         let unnamed_start = functions
             .is_empty()
-            .then(|| self.function_start(id, file, offset))
+            .then(|| self.extents.start_of(id, file.file(), offset))
             .flatten();
         let place = Rc::new(NativePlace {
             functions,
@@ -109,12 +108,9 @@ impl NativeSymbols {
         place
     }
 
-    fn function_start(&mut self, id: FileId, file: &MappedFile, offset: u64) -> Option<u64> {
-        let extents = self
-            .extents
-            .entry(id)
-            .or_insert_with(|| file.file().map(Extents::read).unwrap_or_default());
-        extents.start_of(offset)
+    /// How often places, or where functions begin, were forgotten since there were too many.
+    pub fn forgotten(&self) -> u64 {
+        self.places_forgotten + self.extents.forgotten
     }
 
     /// Debug files left out since there are too many.

@@ -3,7 +3,7 @@
 use crate::evidence::{Counted, Part, Summary};
 
 use super::text::visible;
-use super::units::{plural, small_part};
+use super::units::{mebibytes, plural, small_part};
 
 /// Below this, shares are too open to act on.
 const FEW_SAMPLES: u64 = 100;
@@ -46,6 +46,12 @@ fn quality(summary: &Summary) -> String {
     ));
     let own_cost = summary.own_cpu_percent;
     figures.push(format!("own cost {own_cost:.1} % of one CPU"));
+    if summary.unwind_table_bytes > 0 {
+        figures.push(format!(
+            "unwind tables {}",
+            mebibytes(summary.unwind_table_bytes)
+        ));
+    }
     figures.join(" · ")
 }
 

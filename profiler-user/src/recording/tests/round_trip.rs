@@ -69,7 +69,7 @@ fn window() {
     assert_eq!(count(50_000_000_000, u64::MAX), 0);
 }
 
-/// The count of samples with guessed frames comes back; in a part of the recording it is that of the books around
+/// The count of samples with guessed frames, and the unwind tables' size, come back; in a part of the recording it is that of the books around
 /// it, and never more than the samples there.
 #[test]
 fn guesses() {
@@ -89,6 +89,8 @@ fn guesses() {
         live.flush();
     }
     live.profile.session.duration_ns = 4_000_000_000;
+    let books = &mut live.profile.accounting;
+    (books.unwind_tables, books.unwind_table_bytes) = (17, 5 << 20);
     let (expected, bytes) = live.finish();
     assert_same(&read(bytes.as_slice()).unwrap(), &expected);
     let in_window = |from_ns, to_ns| {
