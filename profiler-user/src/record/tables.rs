@@ -112,6 +112,12 @@ impl Tables {
         }
     }
 
+    /// Whether a file's table cannot be had.
+    pub fn is_absent(&self, file: FileId) -> bool {
+        let entry = self.entries.get(&file);
+        entry.is_some_and(|entry| matches!(entry.state, State::Absent))
+    }
+
     /// Whether a file's table was there, or would have been, and can be built again.
     pub fn is_gone(&self, file: FileId) -> bool {
         let entry = self.entries.get(&file);

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, SpaceEntry, SpaceRef};
+use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, NO_TABLE_EVER, SpaceEntry, SpaceRef};
 
 use super::builder::NoTable;
 use super::places::{Place, Places};
@@ -175,15 +175,15 @@ impl Unwinding {
         file: FileId,
         table: Result<(Table, ElfLoad), NoTable>,
     ) {
-        let (table, load) = match table {
-            Ok(built) => built,
+        let known = match table {
+            Ok((table, load)) => self.tables.put(memory, file, &table, load),
             Err(reason) => {
                 self.limits.tables_failed += u64::from(reason == NoTable::Failed);
                 self.tables.cannot_be_had(file);
-                return;
+                true
             }
         };
-        if !self.tables.put(memory, file, &table, load) {
+        if !known {
             return;
         }
         let users = self.spaces.iter().filter(|(_, space)| space.maps(file));
@@ -345,10 +345,20 @@ fn entry(tables: &Tables, mapping: &Mapping) -> SpaceEntry {
     let none = SpaceEntry {
         start: mapping.start,
         end: mapping.end,
+        pages: NO_TABLE_EVER,
         ..SpaceEntry::default()
     };
-    let table = mapping.file.and_then(|file| tables.get(file));
-    let Some(table) = table else { return none };
+    let Some(file) = mapping.file else {
+        return none;
+    };
+    let Some(table) = tables.get(file) else {
+        let pages = if tables.is_absent(file) {
+            none.pages
+        } else {
+            0
+        };
+        return SpaceEntry { pages, ..none };
+    };
     let Some(bias) = table.load.bias(mapping.start, mapping.file_offset) else {
         return none;
     };
