@@ -7,7 +7,7 @@
 use bytemuck::{Pod, Zeroable};
 
 /// Raised with every change of layout or meaning.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 
 /// Marks the start of [`Abi`] inside the object.
 pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");

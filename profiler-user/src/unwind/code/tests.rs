@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use object::ReadCache;
-use profiler_ebpf::rows::{self, CfaKind, FpKind, Rule};
+use profiler_ebpf::rows::{CfaKind, FpKind, Rule};
 
 use super::{Code, Derived, derive};
 use crate::unwind::complete::Uncovered;
@@ -145,8 +145,8 @@ fn agreement(path: &Path, symbols: bool) -> Agreement {
     }
     let derived = uncovered.derive().unwrap().unwrap();
     let mut agreement = Agreement::default();
-    for row in described.rows().iter().chain(derived.rows()) {
-        let address = text.base + u64::from(rows::row_address(*row));
+    for (address, _) in described.rows().chain(derived.rows()) {
+        let address = text.base + u64::from(address);
         let (Some(said), Some(found)) = (described.find(address), derived.find(address)) else {
             continue;
         };
