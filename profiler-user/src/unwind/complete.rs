@@ -52,6 +52,16 @@ impl<'a> Uncovered<'a> {
         }
     }
 
+    /// All of this code, of which nothing is known.
+    pub fn all(text: &'a Text, bytes: &'a [u8]) -> Self {
+        Self {
+            text,
+            stretches: vec![Code { start: 0, bytes }],
+            symbols: Vec::new(),
+            start: None,
+        }
+    }
+
     /// Without what symbols tell.
     #[cfg(test)]
     pub fn forget_symbols(&mut self) {

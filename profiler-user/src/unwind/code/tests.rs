@@ -67,6 +67,18 @@ fn what_does_not_prove_itself_is_left_out() {
     assert_eq!(derived(&[0x06; 64], &[(START, START + 64)]).rows, []);
 }
 
+/// Code made at run time lies in memory that is empty behind it.
+#[test]
+fn behind_zeros() {
+    let mut code = SAVES.to_vec();
+    code.resize(0x300, 0);
+    code.extend(SAVES);
+    let given = derived(&code, &[]);
+    assert_eq!(given.functions, 2);
+    assert_eq!(given.rows[5], (START + 27, Rule::GAP));
+    assert_eq!(given.rows[6], (START + 0x300, sp(8, FpKind::Same, 0)));
+}
+
 /// `mov %rsp, %rbp; and; sub`: with the old stack pointer on the stack, and nowhere else.
 #[test]
 fn an_aligned_stack() {
