@@ -9,8 +9,8 @@ use crate::cuda::CATALOGUE;
 use crate::process::{FileId, FileTable, ProcessState, TargetMemory, TargetRoot};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
 use crate::python::{CodeCache, EVALUATOR, is_plumbing};
-use crate::stack::{Names, NativeName, PythonName};
-use crate::symbols::{CALL_BYTES, KernelSymbols, NativeSymbols, follows_call};
+use crate::stack::{Evidence, Names, NativeName, PythonName};
+use crate::symbols::{CALL_BYTES, FramePointer, KernelSymbols, NativeSymbols, follows_call};
 
 /// Functions that threads and programs begin with.
 const ROOTS: [&str; 8] = [
@@ -22,6 +22,15 @@ const ROOTS: [&str; 8] = [
     "__clone3",
     "_dl_start_user",
     "thread_start",
+];
+
+/// Functions that go on in an exception's handler: towards their end they replace what they saved at their start, their own
+/// return address included, by what the handler's function saved.
+const TO_HANDLERS: [&str; 4] = [
+    "_Unwind_RaiseException",
+    "_Unwind_Resume",
+    "_Unwind_Resume_or_Rethrow",
+    "_Unwind_ForcedUnwind",
 ];
 
 /// Where x86-64 Linux puts that page: the last below the end of user space (kernel/events/uprobes.c).
@@ -123,6 +132,7 @@ fn one_frame(frame: FrameId, plausible: bool) -> NativeName<Vec<FrameId>> {
         plumbing: false,
         root: false,
         plausible,
+        evidence: Evidence::default(),
     }
 }
 
@@ -152,7 +162,11 @@ impl Names for SampleNames<'_> {
             return self.nowhere("[exited]", frame);
         };
         let Some(mapping) = process.space.find(pc).copied() else {
-            return self.nowhere("[unmapped]", frame);
+            // Nothing calls from where there is no code.
+            return NativeName {
+                plausible: returns == 0,
+                ..self.nowhere("[unmapped]", frame)
+            };
         };
         let Some(id) = mapping.file else {
             // The page the kernel puts its return probes' code on; it reports no mapping for it.
@@ -172,6 +186,7 @@ impl Names for SampleNames<'_> {
             .last()
             .map_or("", |function| function.function.as_str());
         let interpreter = self.sources.interpreters.contains(&id);
+        let address = |at: u64| pc.wrapping_sub(offset).wrapping_add(at);
         let name = NativeName {
             frame: Vec::new(),
             evaluator: interpreter && outermost == EVALUATOR,
@@ -183,6 +198,16 @@ impl Names for SampleNames<'_> {
                     .all(|place| is_plumbing(&place.function)),
             root: ROOTS.contains(&outermost),
             plausible: returns == 0 || place.is_call.unwrap_or(frame.how & how::GUESSED == 0),
+            evidence: Evidence {
+                start: place.start.map(address),
+                calls: place.calls.map(address),
+                frame_pointer: Some(match place.frame {
+                    FramePointer::Own => true,
+                    FramePointer::OwnInCalls => returns != 0,
+                    FramePointer::Other => false,
+                }),
+                returns_elsewhere: TO_HANDLERS.contains(&outermost),
+            },
         };
         if place.functions.is_empty()
             && is_memory(&file.path)
@@ -192,7 +217,7 @@ impl Names for SampleNames<'_> {
         }
         let module = self.intern(&file.path);
         if place.functions.is_empty() {
-            let start = place.unnamed_start.unwrap_or(offset);
+            let start = place.start.unwrap_or(offset);
             let frame = self.unnamed(FrameKind::Native, &file.path, start);
             return NativeName {
                 frame: vec![frame],

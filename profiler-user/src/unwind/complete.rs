@@ -5,7 +5,7 @@ use profiler_ebpf::rows::Rule;
 use sha2::{Digest as _, Sha256};
 
 use super::builder::Builder;
-use super::code::{Code, Extent, derive};
+use super::code::{Code, Extent, Start, derive};
 use super::elf::Elf;
 use super::input::Fingerprint;
 use super::text::Text;
@@ -22,7 +22,7 @@ pub(super) struct Uncovered<'a> {
     stretches: Vec<Code<'a>>,
     symbols: Vec<Extent>,
     /// Where the kernel starts the program.
-    start: Option<u32>,
+    start: Option<Start>,
 }
 
 impl<'a> Uncovered<'a> {
@@ -48,7 +48,11 @@ impl<'a> Uncovered<'a> {
             symbols,
             start: elf
                 .start()
-                .and_then(|at| u32::try_from(at.checked_sub(text.base)?).ok()),
+                .and_then(|at| u32::try_from(at.checked_sub(text.base)?).ok())
+                .map(|at| Start {
+                    at,
+                    goes_on: elf.is_loader(),
+                }),
         }
     }
 
@@ -99,7 +103,9 @@ impl<'a> Uncovered<'a> {
         let mut number = |number: u64| digest.update(number.to_le_bytes());
         number(self.text.base);
         number(u64::from(self.text.end()));
-        number(self.start.map_or(0, |start| 1 << 32 | u64::from(start)));
+        number(self.start.map_or(0, |start| {
+            u64::from(start.goes_on) << 33 | 1 << 32 | u64::from(start.at)
+        }));
         number(self.symbols.len() as u64);
         for (start, end) in &self.symbols {
             number(u64::from(*start) << 32 | u64::from(*end));

@@ -23,3 +23,4 @@ mod processes;
 mod rights;
 mod threads;
 mod traces;
+mod unwinding;

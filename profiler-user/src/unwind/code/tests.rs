@@ -126,8 +126,29 @@ fn where_a_program_starts() {
             0x31, 0xed, 0x48, 0x89, 0xe7, 0x48, 0x83, 0xe4, 0xf0, 0xe8, 1, 0, 0, 0, 0xf4, 0xc3,
         ],
     };
-    let rows = derive(code, &[], Some(START), &mut 100).rows;
-    assert_eq!((rows[0], rows[1].0), ((START, Rule::END), START + 14));
+    for (goes_on, end) in [(false, 14), (true, 16)] {
+        let at = START;
+        let rows = derive(code, &[], Some(super::Start { at, goes_on }), &mut 100).rows;
+        assert_eq!((rows[0], rows[1].0), ((START, Rule::END), START + end));
+    }
+}
+
+/// The loader is known by its name, and where it starts nobody called, up to the jump to the program.
+#[test]
+fn where_the_loader_starts() {
+    let path = "/lib64/ld-linux-x86-64.so.2";
+    let Ok(file) = File::open(path) else {
+        let test = "unwind::code::tests::where_the_loader_starts";
+        return skip(test, &format!("{path} is not here"));
+    };
+    let data = std::fs::read(path).unwrap();
+    let elf = Elf::parse(&data[..]).unwrap();
+    let start = elf.start().unwrap();
+    let table = crate::unwind::build(&file).unwrap();
+    assert_eq!(table.find(start), Some(Rule::END));
+    if let Ok(data) = std::fs::read("/lib/x86_64-linux-gnu/libm.so.6") {
+        assert_eq!(Elf::parse(&data[..]).unwrap().start(), None);
+    }
 }
 
 /// How derived rows and those of the compiler compare.

@@ -148,6 +148,32 @@ fn calls_that_do_not_return() {
     assert!(rule.cfa_offset() > 8, "{rule:x?}");
 }
 
+/// `.debug_frame` beside an `.eh_frame` that describes only the C library's start-up files, as in a program built without
+/// unwind tables: each says its part.
+#[test]
+fn debug_frame_beside_eh_frame() {
+    let test = "unwind::fixtures::debug_frame_beside_eh_frame";
+    let none = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    let (Some(with), Some(without)) = (
+        Fixture::build(test, &[&none[..], &["-g"]].concat()),
+        Fixture::build(test, &none),
+    ) else {
+        return;
+    };
+    let begin = table(&with.path).find(with.symbol("_start").0);
+    assert_eq!(begin, Some(Rule::END));
+    for name in ["main", "large", "dynamic", "last"] {
+        let described = rules(&table(&with.path), with.symbol(name));
+        let known = |rule: &Rule| rule.cfa_kind() != CfaKind::Unknown;
+        assert!(
+            described.iter().all(known) && described.len() > 1,
+            "{name}: {described:x?}"
+        );
+    }
+    let (with, without) = (table(&with.path).stats, table(&without.path).stats);
+    assert!(with.functions > without.functions, "{with:?} {without:?}");
+}
+
 /// `.debug_frame`, also compressed or in a file of its own, where there is no `.eh_frame`.
 #[test]
 fn debug_frame() {
