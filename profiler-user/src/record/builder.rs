@@ -3,17 +3,36 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use super::RecordError;
-use crate::process::{ElfLoad, FileId};
-use crate::unwind::{Cache, Table};
+use crate::process::{DebugReference, ElfLoad, FileId, TargetRoot};
+use crate::unwind::{Cache, Table, UnwindError};
 
 /// What became of a file.
 pub(super) struct Built {
     pub file: FileId,
-    /// The table; `None` where there is none to be had.
-    pub table: Option<(Table, ElfLoad)>,
+    /// The table, or why there is none.
+    pub table: Result<(Table, ElfLoad), NoTable>,
+}
+
+/// Why a file has no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoTable {
+    /// It is no program or library, but memory of another name, or data.
+    NotCode,
+    /// It cannot be had.
+    Failed,
+}
+
+/// Where a file lies: its debug file is looked for from there.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    /// Root of a process that maps it.
+    pub root: Arc<TargetRoot>,
+    /// Its path there.
+    pub path: Vec<u8>,
 }
 
 /// Files up to this size are small: their tables take a few milliseconds, less than it takes a busy machine to wake another
@@ -25,6 +44,7 @@ struct Job {
     bytes: u64,
     file: FileId,
     handle: File,
+    origin: Option<Origin>,
 }
 
 /// Files that wait, the smallest first.
@@ -61,7 +81,7 @@ impl Builder {
 
     /// Has a table built, a small file's by [`Self::build_small`]. Files are few (their number is bounded where they are
     /// found), so the queues are too.
-    pub fn build(&mut self, file: FileId, handle: File) {
+    pub fn build(&mut self, file: FileId, handle: File, origin: Option<Origin>) {
         let bytes = handle
             .metadata()
             .map_or(u64::MAX, |metadata| metadata.len());
@@ -69,6 +89,7 @@ impl Builder {
             bytes,
             file,
             handle,
+            origin,
         };
         if bytes <= SMALL_BYTES {
             self.small.add(job);
@@ -122,11 +143,23 @@ fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
 }
 
 fn build(cache: &mut Cache, job: &Job) -> Built {
-    let table = match cache.build(&job.handle) {
-        Ok(table) => ElfLoad::read(&job.handle).map(|load| (table, load)),
+    let handle = &job.handle;
+    let origin = job.origin.as_ref();
+    // Whoever has the file may say what its code is, as far as the file itself does not.
+    let debug =
+        origin.and_then(|origin| DebugReference::of(handle).find(&origin.root, &origin.path));
+    let with_debug = debug.and_then(|debug| cache.build_with_debug(handle, &debug).ok());
+    let table = with_debug.map_or_else(|| cache.build(handle), Ok);
+    let table = match table {
+        Ok(table) => ElfLoad::read(handle)
+            .map(|load| (table, load))
+            .ok_or(NoTable::Failed),
+        Err(UnwindError::NotElf) => Err(NoTable::NotCode),
         Err(error) => {
-            tracing::debug!("no unwind table: {error}");
-            None
+            let path = origin.map_or(&b"a file"[..], |origin| &origin.path);
+            let path = String::from_utf8_lossy(path);
+            tracing::debug!("no unwind table of {path}: {error}");
+            Err(NoTable::Failed)
         }
     };
     Built {

@@ -85,6 +85,8 @@ pub struct Merged<F> {
     pub frames: Vec<F>,
     /// Why it is not whole; `None` if it is.
     pub truncation: Option<Truncation>,
+    /// Whether a frame in it was found without unwind data: a guess, checked.
+    pub guessed: bool,
     /// The interpreter's lock.
     pub gil: GilState,
 }
@@ -102,7 +104,7 @@ pub fn merge<N: Names>(sample: &RawSample, names: &mut N) -> Merged<N::Frame> {
     for (index, address) in sample.kernel.iter().enumerate() {
         frames.push(names.kernel(*address, index == 0));
     }
-    let native_whole = user_frames(sample, names, &mut frames);
+    let walk = user_frames(sample, names, &mut frames);
     let python_end = PythonEnd::from_id(sample.header.python_end);
     if python_end == Some(PythonEnd::Depth) {
         frames.push(names.marker(PYTHON_CUT));
@@ -112,13 +114,26 @@ pub fn merge<N: Names>(sample: &RawSample, names: &mut N) -> Merged<N::Frame> {
     }
     Merged {
         frames,
-        truncation: truncation(sample, native_whole, names.runs_python()),
+        truncation: truncation(sample, walk.whole, names.runs_python()),
+        guessed: walk.guessed,
         gil: gil(sample),
     }
 }
 
-/// Adds the user part. Returns whether the native walk reached the thread's root.
-fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::Frame>) -> bool {
+/// How far the native walk got.
+struct NativeWalk {
+    /// It reached the thread's root.
+    whole: bool,
+    /// A frame of it that is shown was guessed.
+    guessed: bool,
+}
+
+/// Adds the user part.
+fn user_frames<N: Names>(
+    sample: &RawSample,
+    names: &mut N,
+    frames: &mut Vec<N::Frame>,
+) -> NativeWalk {
     let mut python = sample.python.iter().peekable();
     let mut call = sample
         .header
@@ -129,6 +144,7 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     let mut whole = matches!(end, Some(NativeEnd::Root | NativeEnd::Outermost));
     let mut ended_in_evaluator = false;
     let mut ended_at_root = false;
+    let mut any_guessed = false;
     let mut callee = Evidence::default();
     for (index, native) in sample.native.iter().enumerate() {
         let leaf = index == 0;
@@ -139,6 +155,7 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
             whole = false;
             break;
         }
+        any_guessed |= native.how & (how::GUESSED | how::FOLLOWED) != 0;
         callee = name.evidence;
         // Everything up to here has a stack pointer below the call's: it is inside.
         if let Some((id, _)) = call.take_if(|(_, sp)| native.sp > *sp) {
@@ -162,7 +179,10 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     let joined = whole || ended_in_evaluator || sample.native.is_empty();
     let left: Vec<PythonFrame> = python.copied().collect();
     rest(names, frames, &left, call, joined);
-    whole
+    NativeWalk {
+        whole,
+        guessed: any_guessed,
+    }
 }
 
 /// A frame, given its caller. A signal trampoline, known by a caller that was interrupted rather than calls, is

@@ -1,7 +1,7 @@
 //! A table completed: rows for code that call frame information does not describe.
 
 use object::ReadRef;
-use profiler_ebpf::rows::{self, Row, Rule};
+use profiler_ebpf::rows::Rule;
 use sha2::{Digest as _, Sha256};
 
 use super::builder::Builder;
@@ -53,6 +53,16 @@ impl<'a> Uncovered<'a> {
                     at,
                     goes_on: elf.is_loader(),
                 }),
+        }
+    }
+
+    /// All of this code, of which nothing is known.
+    pub fn all(text: &'a Text, bytes: &'a [u8]) -> Self {
+        Self {
+            text,
+            stretches: vec![Code { start: 0, bytes }],
+            symbols: Vec::new(),
+            start: None,
         }
     }
 
@@ -114,11 +124,11 @@ impl<'a> Uncovered<'a> {
 
 /// A table and what was derived for the code it lacks, as one.
 pub(super) fn complete(table: &Table, text: &Text, derived: &Table) -> Result<Table, UnwindError> {
-    let mut builder = Builder::again(table, text, derived.rows().len());
+    let mut builder = Builder::again(table, text, derived.stats.rows);
     builder.stats.derived = derived.stats.derived;
     builder.stats.not_derived = derived.stats.not_derived;
-    let mut rows = table.rows().iter().map(unpack).peekable();
-    let mut added = derived.rows().iter().map(unpack).peekable();
+    let mut rows = table.rows().peekable();
+    let mut added = derived.rows().peekable();
     while rows.peek().is_some() || added.peek().is_some() {
         let (described, derived) = (rows.peek().copied(), added.peek().copied());
         let (address, rule) = match (described, derived) {
@@ -136,8 +146,4 @@ pub(super) fn complete(table: &Table, text: &Text, derived: &Table) -> Result<Ta
         builder.push(address, rule)?;
     }
     builder.finish()
-}
-
-fn unpack(row: &Row) -> (u32, Rule) {
-    (rows::row_address(*row), rows::row_rule(*row))
 }

@@ -28,7 +28,7 @@ pub(super) struct Elf<'d, R: ReadRef<'d>> {
     header: &'d FileHeader64<LittleEndian>,
 }
 
-/// Where call frame information can be found.
+/// The forms of call frame information, the better one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameKind {
     /// `.eh_frame`: of everything that runs.
@@ -52,8 +52,7 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
     /// Reads the headers.
     pub fn parse(data: R) -> Result<Self, UnwindError> {
         let unreadable = |_| UnwindError::Elf("damaged headers");
-        let header = FileHeader64::<LittleEndian>::parse(data)
-            .map_err(|_| UnwindError::Elf("no such header"))?;
+        let header = FileHeader64::<LittleEndian>::parse(data).map_err(|_| UnwindError::NotElf)?;
         let endian = header
             .endian()
             .map_err(|_| UnwindError::Elf("big-endian"))?;
@@ -260,10 +259,7 @@ mod tests {
     #[test]
     fn refuses_other_files() {
         let parse = |bytes: &[u8]| Elf::parse(bytes).and_then(|elf| elf.text()).err();
-        assert_eq!(
-            parse(b"#!/bin/sh\n"),
-            Some(UnwindError::Elf("no such header"))
-        );
+        assert_eq!(parse(b"#!/bin/sh\n"), Some(UnwindError::NotElf));
         let mut header = [0u8; 64];
         header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         header[18] = 183;

@@ -1,6 +1,7 @@
 //! From one entry (FDE) to rows: the second pass.
 
 use gimli::{BaseAddresses, UnwindSection};
+use profiler_ebpf::rows::Rule;
 
 use super::builder::Builder;
 use super::common::CommonEntries;
@@ -32,17 +33,15 @@ impl<'d, 's, S: UnwindSection<Bytes<'d>>> Evaluator<'d, 's, S> {
         }
     }
 
-    /// Appends the rows of a function whose entry lies at an offset in the section.
-    pub fn run(
-        &mut self,
-        function: &Function,
-        offset: u32,
-        table: &mut Builder,
-    ) -> Result<(), UnwindError> {
+    /// Appends the rows of a function.
+    pub fn run(&mut self, function: &Function, table: &mut Builder) -> Result<(), UnwindError> {
         let (start, end) = (function.start, function.end);
+        let Some(entry) = function.entry else {
+            return table.push(start, Rule::SIGNAL);
+        };
         let (section, bases) = (self.section, self.bases);
         let common = &mut self.common;
-        let entry = section.partial_fde_from_offset(bases, S::Offset::from(offset as usize));
+        let entry = section.partial_fde_from_offset(bases, S::Offset::from(entry as usize));
         let Ok(entry) = entry.and_then(|partial| common.parse(&partial)) else {
             return table.unfit(start, Unfit::Malformed);
         };

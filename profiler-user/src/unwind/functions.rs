@@ -16,17 +16,10 @@ pub(super) struct Function {
     pub start: u32,
     /// End address.
     pub end: u32,
-    /// Its entry (FDE); `None` for a signal trampoline known by its code.
-    pub entry: Option<Entry>,
-}
-
-/// Where an entry lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry {
-    /// Which of the sections, best first.
-    pub section: u8,
-    /// The offset in it.
-    pub offset: u32,
+    /// Where its entry (FDE) lies in the section; `None` for a signal trampoline known by its code.
+    pub entry: Option<u32>,
+    /// Which section that is, by its place among the sources.
+    pub source: u8,
 }
 
 /// The functions of a file.
@@ -42,13 +35,8 @@ pub(super) struct Functions {
 const BYTES_PER_ENTRY: usize = 48;
 
 impl Functions {
-    /// Lists what a section describes of the code. `number` tells it from other sections.
-    pub fn read<'d, S>(
-        section: &S,
-        number: u8,
-        bases: &BaseAddresses,
-        text: &Text,
-    ) -> Result<Self, UnwindError>
+    /// Lists what a section describes of the code.
+    pub fn read<'d, S>(section: &S, bases: &BaseAddresses, text: &Text) -> Result<Self, UnwindError>
     where
         S: UnwindSection<Bytes<'d>>,
     {
@@ -84,26 +72,34 @@ impl Functions {
             functions.list.push(Function {
                 start,
                 end,
-                entry: u32::try_from(entry.offset()).ok().map(|offset| Entry {
-                    section: number,
-                    offset,
-                }),
+                entry: u32::try_from(entry.offset()).ok(),
+                source: 0,
             });
         }
         Ok(functions)
     }
 
-    /// Adds functions of another section, where these settled ones say nothing. They are to be settled again.
-    pub fn add_missing(&mut self, others: Self) {
-        self.malformed += others.malformed;
-        let known = self.list.len();
-        for other in others.list {
-            let next = self.list[..known].partition_point(|known| known.start <= other.start);
-            let before = next.checked_sub(1).map(|index| self.list[index]);
-            if before.is_none_or(|known| known.end <= other.start) {
-                self.list.push(other);
-            }
+    /// Adds what a further source describes of code of which nothing has been said, and settles.
+    pub fn fill(&mut self, mut more: Self, source: u8) -> Result<(), UnwindError> {
+        more.settle();
+        self.malformed += more.malformed;
+        // Both are in order and without overlaps.
+        let mut known = self.list.iter().peekable();
+        more.list.retain_mut(|function| {
+            function.source = source;
+            while known.next_if(|known| known.end <= function.start).is_some() {}
+            known.peek().is_none_or(|known| known.start >= function.end)
+        });
+        if self.list.is_empty() {
+            self.list = more.list;
+        } else if !more.list.is_empty() {
+            self.list.append(&mut more.list);
+            self.list.sort_unstable_by_key(|function| function.start);
         }
+        if self.list.len() > MAX_ROWS {
+            return Err(UnwindError::TooManyRows(MAX_ROWS));
+        }
+        Ok(())
     }
 
     /// Adds signal trampolines, given by their addresses in the file. They replace what begins inside them.
@@ -118,6 +114,7 @@ impl Functions {
                     start,
                     end,
                     entry: None,
+                    source: 0,
                 });
             }
         }
@@ -142,12 +139,17 @@ impl Functions {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
-    fn function(start: u32, end: u32, offset: u32) -> Function {
-        let entry = Some(Entry { section: 0, offset });
-        Function { start, end, entry }
+    fn function(start: u32, end: u32, entry: u32) -> Function {
+        Function {
+            start,
+            end,
+            entry: Some(entry),
+            source: 0,
+        }
     }
 
     /// Functions are sorted; a later start wins, then the longer one, then the first in the file.
@@ -161,7 +163,7 @@ mod tests {
                 function(0x200, 0x210, 0),
                 function(0x200, 0x220, 4),
             ],
-            malformed: 0,
+            ..Functions::default()
         };
         functions.settle();
         let expected = [
@@ -172,34 +174,38 @@ mod tests {
         assert_eq!(functions.list, expected);
     }
 
-    /// Another section counts only where the first one says nothing.
+    /// A further source is heard only about code of which the first says nothing.
     #[test]
-    fn missing_ones_are_added() {
-        let list = vec![function(0x100, 0x200, 0), function(0x300, 0x400, 1)];
-        let mut functions = Functions { list, malformed: 1 };
-        let others = [
-            function(0x80, 0x180, 2),
-            function(0x100, 0x200, 3),
-            function(0x140, 0x240, 4),
-            function(0x200, 0x220, 5),
-            function(0x400, 0x420, 6),
-        ];
-        functions.add_missing(Functions {
-            list: others.to_vec(),
-            malformed: 2,
-        });
-        functions.settle();
+    fn further_sources_fill() {
+        let of = |list: &[(u32, u32, u32)]| Functions {
+            list: list.iter().map(|f| function(f.0, f.1, f.2)).collect(),
+            ..Functions::default()
+        };
+        let mut functions = of(&[]);
+        let first = of(&[(0x300, 0x400, 1), (0x100, 0x200, 0)]);
+        functions.fill(first, 0).unwrap();
+        let more = of(&[
+            (0x80, 0x100, 5),
+            (0x1f0, 0x210, 6),
+            (0x210, 0x300, 7),
+            (0x2f0, 0x500, 8),
+            (0x320, 0x330, 9),
+            (0x600, 0x700, 10),
+        ]);
+        functions.fill(more, 1).unwrap();
+        let found: Vec<_> = functions
+            .list
+            .iter()
+            .map(|function| (function.start, function.end, function.source))
+            .collect();
         let expected = [
-            function(0x80, 0x100, 2),
-            function(0x100, 0x200, 0),
-            function(0x200, 0x220, 5),
-            function(0x300, 0x400, 1),
-            function(0x400, 0x420, 6),
+            (0x80, 0x100, 1),
+            (0x100, 0x200, 0),
+            (0x210, 0x2f0, 1),
+            (0x300, 0x400, 0),
+            (0x600, 0x700, 1),
         ];
-        assert_eq!(
-            (&functions.list[..], functions.malformed),
-            (&expected[..], 3)
-        );
+        assert_eq!(found, expected);
     }
 
     /// A trampoline begins a byte early and replaces what is said of its code.
@@ -211,7 +217,7 @@ mod tests {
         };
         let mut functions = Functions {
             list: vec![function(0x100, 0x200, 0), function(0x120, 0x130, 1)],
-            malformed: 0,
+            ..Functions::default()
         };
         functions.add_trampolines(&[0x40_0120, 0x50_0000], &text);
         functions.settle();
@@ -219,6 +225,7 @@ mod tests {
             start: 0x11f,
             end: 0x129,
             entry: None,
+            source: 0,
         };
         assert_eq!(functions.list, [function(0x100, 0x11f, 0), trampoline]);
     }

@@ -189,7 +189,7 @@ impl Finder<'_> {
                 at = end;
             } else if let Some(end) = self.entries.symbol_to(at) {
                 at = end;
-            } else if let Some(next) = self.padding_to(at) {
+            } else if let Some(next) = self.zeros_to(at).or_else(|| self.padding_to(at)) {
                 at = next;
             } else if self.follow(at) {
                 self.follow_calls();
@@ -197,6 +197,23 @@ impl Finder<'_> {
                 at = self.next_beginning(at);
             }
         }
+    }
+
+    /// Where a run of zeros ends at the latest, if it is one: memory in which no code was made yet.
+    fn zeros_to(&self, address: u32) -> Option<u32> {
+        let bytes = self
+            .code
+            .bytes
+            .get((address - self.code.start) as usize..)?;
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let end = address.saturating_add(u32::try_from(zeros).ok()?);
+        // The first instruction may begin with zeros, but at an aligned address.
+        let end = if end < self.code.end() {
+            end / ALIGNMENT * ALIGNMENT
+        } else {
+            end
+        };
+        (zeros >= ALIGNMENT as usize && end > address).then_some(end)
     }
 
     /// The end of an instruction that fills space.
@@ -215,7 +232,8 @@ impl Finder<'_> {
         while *self.budget > 0 && decoder.can_decode() {
             *self.budget -= 1;
             let at = u32::try_from(decoder.ip()).unwrap_or(u32::MAX);
-            if left && filled && at.is_multiple_of(ALIGNMENT) || self.entries.is_claimed(at) {
+            let begins = left && filled && at.is_multiple_of(ALIGNMENT);
+            if begins || self.entries.is_claimed(at) || at > from && self.zeros_to(at).is_some() {
                 return at;
             }
             decoder.decode_out(&mut instruction);

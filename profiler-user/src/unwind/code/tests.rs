@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use object::ReadCache;
-use profiler_ebpf::rows::{self, CfaKind, FpKind, Rule};
+use profiler_ebpf::rows::{CfaKind, FpKind, Rule};
 
 use super::{Code, Derived, derive};
 use crate::unwind::complete::Uncovered;
@@ -65,6 +65,18 @@ fn what_does_not_prove_itself_is_left_out() {
     assert_eq!(derived(&SAVES[7..], &[]).rows, []);
     // Bytes that are no code.
     assert_eq!(derived(&[0x06; 64], &[(START, START + 64)]).rows, []);
+}
+
+/// Code made at run time lies in memory that is empty behind it.
+#[test]
+fn behind_zeros() {
+    let mut code = SAVES.to_vec();
+    code.resize(0x300, 0);
+    code.extend(SAVES);
+    let given = derived(&code, &[]);
+    assert_eq!(given.functions, 2);
+    assert_eq!(given.rows[5], (START + 27, Rule::GAP));
+    assert_eq!(given.rows[6], (START + 0x300, sp(8, FpKind::Same, 0)));
 }
 
 /// `mov %rsp, %rbp; and; sub`: with the old stack pointer on the stack, and nowhere else.
@@ -166,8 +178,8 @@ fn agreement(path: &Path, symbols: bool) -> Agreement {
     }
     let derived = uncovered.derive().unwrap().unwrap();
     let mut agreement = Agreement::default();
-    for row in described.rows().iter().chain(derived.rows()) {
-        let address = text.base + u64::from(rows::row_address(*row));
+    for (address, _) in described.rows().chain(derived.rows()) {
+        let address = text.base + u64::from(address);
         let (Some(said), Some(found)) = (described.find(address), derived.find(address)) else {
             continue;
         };
