@@ -7,7 +7,7 @@ mod chains;
 mod expect;
 mod gallery;
 
-use profiler_ebpf::rows::{CfaKind, row_address, row_rule};
+use profiler_ebpf::rows::CfaKind;
 use wholestack::profile::Truncation;
 use wholestack::unwind;
 use wholestack_tests::require_bpf;
@@ -92,13 +92,13 @@ fn realigned_stacks() {
     let path = build_mode(&scratch, "realigned");
     let table = unwind::build(&std::fs::File::open(&path).unwrap()).unwrap();
     let extent = Functions::read(&path).extent("realigned");
-    let is_body = |row: &&u64| {
-        // In an ordinary build, code lies at the same address in the file as in memory.
-        let inside = extent.contains(&(table.base + u64::from(row_address(**row))));
-        inside && row_rule(**row).cfa_kind() == CfaKind::FpDeref
-    };
+    // In an ordinary build, code lies at the same address in the file as in memory.
+    let mut rows = table.rows().filter(|(address, rule)| {
+        let inside = extent.contains(&(table.base + u64::from(*address)));
+        inside && rule.cfa_kind() == CfaKind::FpDeref
+    });
     assert!(
-        table.rows().iter().any(|row| is_body(&row)),
+        rows.next().is_some(),
         "the compiler did not make the code that is to be tested"
     );
     modes().seen("realigned").assert_whole();
