@@ -4,7 +4,7 @@ use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC};
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf};
-use profiler_ebpf::python::FRAME_WORDS;
+use profiler_ebpf::python::{Cursor, FRAME_WORDS};
 use profiler_ebpf::unwind::Registers;
 use profiler_ebpf::wire::{
     CHUNK_WORDS, COUNTERS as COUNTER_COUNT, CallKey, CallStats, Config, MAX_CHUNKS,
@@ -37,6 +37,10 @@ pub struct Scratch {
     pub walk: Walk,
     /// Room for one raw interpreter frame.
     pub python: [u64; FRAME_WORDS],
+    /// Where the Python walk stands.
+    pub python_cursor: Cursor,
+    /// Not 0 once the Python walk has begun.
+    pub python_begun: u64,
     /// Not 0 while in use.
     pub busy: u64,
 }

@@ -112,6 +112,7 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
         return false;
     }
     open_calls(pid_tgid, registers.sp, scratch);
+    scratch.python_begun = 0;
     scratch.walk.registers = registers;
     // In a system call the saved pc is behind the instruction that made it, perhaps in another function.
     scratch.walk.how = if in_syscall { how::RETURN_ADDRESS } else { 0 };

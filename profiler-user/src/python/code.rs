@@ -6,8 +6,8 @@ use std::rc::Rc;
 use profiler_ebpf::python::fold_check;
 use profiler_ebpf::wire::PythonFrame;
 
-use super::layout::{ObjectLayout, V3_11};
-use super::lines::line_of;
+use super::Interpreter;
+use super::layout::ObjectLayout;
 use super::text::read_text;
 use crate::process::TargetMemory;
 
@@ -29,7 +29,7 @@ struct Code {
 /// A Python frame's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonPlace {
-    /// Qualified name.
+    /// Qualified name; before CPython 3.11 the bare one.
     pub function: Rc<str>,
     /// Source file as the code object has it.
     pub file: Rc<str>,
@@ -52,20 +52,34 @@ pub struct CodeCache {
 }
 
 impl CodeCache {
-    /// The place of a frame of process `pid`; `None` if its code object cannot be read (any more).
-    pub fn place(&mut self, pid: u32, frame: &PythonFrame) -> Option<PythonPlace> {
-        let code = self.code(pid, frame)?;
-        let start = frame.code.wrapping_add(V3_11.code_instructions as u64);
-        let offset = frame.instruction.wrapping_sub(start).cast_signed();
+    /// The place of a frame of process `pid`, which runs this interpreter; `None` if its code object cannot be read
+    /// (any more).
+    pub fn place(
+        &mut self,
+        pid: u32,
+        interpreter: &Interpreter,
+        frame: &PythonFrame,
+    ) -> Option<PythonPlace> {
+        let layout = &interpreter.layout.objects;
+        let code = self.code(pid, layout, frame)?;
+        let offset = match layout.code_instructions {
+            0 => frame.instruction, // an index already
+            start => frame
+                .instruction
+                .wrapping_sub(frame.code.wrapping_add(start as u64)),
+        };
+        let line = layout
+            .lines
+            .line_of(&code.line_table, code.first_line, offset.cast_signed());
         Some(PythonPlace {
             function: Rc::clone(&code.name),
             file: Rc::clone(&code.file),
-            line: line_of(&code.line_table, code.first_line, offset).unwrap_or(0),
+            line: line.unwrap_or(0),
             first_line: code.first_line,
         })
     }
 
-    fn code(&mut self, pid: u32, frame: &PythonFrame) -> Option<Rc<Code>> {
+    fn code(&mut self, pid: u32, layout: &ObjectLayout, frame: &PythonFrame) -> Option<Rc<Code>> {
         let key = (pid, frame.code);
         if let Some(code) = self.codes.get(&key) {
             if code.check == frame.check {
@@ -75,7 +89,7 @@ impl CodeCache {
             self.codes.remove(&key);
         }
         // What is there now must be what was there at the sample.
-        let code = read_code(TargetMemory::new(pid), &V3_11, frame.code)
+        let code = read_code(TargetMemory::new(pid), layout, frame.code)
             .filter(|code| code.check == frame.check);
         let Some(code) = code else {
             self.unreadable += 1;
@@ -108,26 +122,25 @@ impl CodeCache {
 }
 
 fn read_code(memory: TargetMemory, layout: &ObjectLayout, address: u64) -> Option<Code> {
-    let object = memory.read_bytes(
-        address,
-        layout.code_instructions as u64,
-        layout.code_instructions,
-    )?;
+    let length = layout.code_line_table + 8;
+    let object = memory.read_bytes(address, length as u64, length)?;
     let word = |at: usize| Some(u64::from_le_bytes(object.get(at..at + 8)?.try_into().ok()?));
     let int = |at: usize| Some(u32::from_le_bytes(object.get(at..at + 4)?.try_into().ok()?));
     let (file, name) = (word(layout.code_file)?, word(layout.code_name)?);
     let first_line = int(layout.code_first_line)?;
+    let shown_name = word(layout.code_qualified_name.unwrap_or(layout.code_name))?;
     Some(Code {
-        name: read_text(memory, layout, word(layout.code_qualified_name)?)?.into(),
+        name: read_text(memory, layout, shown_name)?.into(),
         file: read_text(memory, layout, file)?.into(),
         first_line,
-        line_table: read_bytes_object(memory, word(layout.code_line_table)?)?,
+        line_table: read_bytes_object(memory, layout, word(layout.code_line_table)?)?,
         check: fold_check(file, name, first_line),
     })
 }
 
-/// The content of a `bytes` object: its length is at 16, its data at 32.
-fn read_bytes_object(memory: TargetMemory, address: u64) -> Option<Vec<u8>> {
-    let length = memory.read::<u64>(address.checked_add(16)?)?;
-    memory.read_bytes(address.checked_add(32)?, length, MAX_TABLE_BYTES)
+/// The content of a `bytes` object: behind the head its length, the hash, the data.
+fn read_bytes_object(memory: TargetMemory, layout: &ObjectLayout, address: u64) -> Option<Vec<u8>> {
+    let length_at = address.checked_add(layout.object_head)?;
+    let length = memory.read::<u64>(length_at)?;
+    memory.read_bytes(length_at.checked_add(16)?, length, MAX_TABLE_BYTES)
 }

@@ -7,7 +7,7 @@ use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 use crate::cuda::CATALOGUE;
 use crate::process::{FileId, FileTable, ProcessState};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
-use crate::python::{CodeCache, EVALUATOR, is_plumbing};
+use crate::python::{CodeCache, Interpreter, is_evaluator, is_plumbing};
 use crate::stack::{Names, NativeName, PythonName};
 use crate::symbols::{KernelSymbols, NativeSymbols};
 
@@ -23,6 +23,9 @@ const ROOTS: [&str; 8] = [
     "thread_start",
 ];
 
+/// Functions without a name kept as evaluators: each interpreter file has one or two.
+const MAX_EVALUATORS: usize = 4096;
+
 /// Where x86-64 Linux puts that page: the last below the end of user space (kernel/events/uprobes.c).
 const UPROBES_PAGE: u64 = 0x7fff_ffff_e000;
 
@@ -34,6 +37,8 @@ pub(super) struct NameSources {
     pub code: CodeCache,
     /// Files that hold a Python runtime.
     pub interpreters: HashSet<FileId>,
+    /// Functions without a name that were found to evaluate Python frames: file, and file offset of their start.
+    pub evaluators: HashSet<(FileId, u64)>,
 }
 
 /// Names the frames of one sample.
@@ -43,7 +48,8 @@ pub(super) struct SampleNames<'a> {
     pub files: &'a FileTable,
     pub process: Option<&'a ProcessState>,
     pub pid: u32,
-    pub runs_python: bool,
+    /// The Python it was found to run.
+    pub interpreter: Option<Interpreter>,
 }
 
 impl SampleNames<'_> {
@@ -122,7 +128,10 @@ impl Names for SampleNames<'_> {
         let interpreter = self.sources.interpreters.contains(&id);
         let name = NativeName {
             frame: Vec::new(),
-            evaluator: interpreter && outermost == EVALUATOR,
+            evaluator: interpreter && is_evaluator(outermost)
+                || place
+                    .unnamed_start
+                    .is_some_and(|start| self.sources.evaluators.contains(&(id, start))),
             plumbing: interpreter
                 && !place.functions.is_empty()
                 && place
@@ -159,7 +168,12 @@ impl Names for SampleNames<'_> {
     }
 
     fn python(&mut self, frame: &PythonFrame) -> PythonName<FrameId> {
-        let Some(place) = self.sources.code.place(self.pid, frame) else {
+        let code = &mut self.sources.code;
+        let place = self
+            .interpreter
+            .as_ref()
+            .and_then(|interpreter| code.place(self.pid, interpreter, frame));
+        let Some(place) = place else {
             return PythonName {
                 frame: self.unnamed(FrameKind::Python, "[python]", frame.code),
                 known: false,
@@ -196,7 +210,28 @@ impl Names for SampleNames<'_> {
     }
 
     fn runs_python(&self) -> bool {
-        self.runs_python
+        self.interpreter.is_some()
+    }
+
+    fn frames_match_by_order(&self) -> bool {
+        self.interpreter
+            .is_some_and(|interpreter| interpreter.frames_match_by_order())
+    }
+
+    fn evaluates(&mut self, frame: &NativeFrame) {
+        if frame.how & how::GUESSED != 0 || self.sources.evaluators.len() >= MAX_EVALUATORS {
+            return;
+        }
+        let pc = frame.pc - (frame.how & how::RETURN_ADDRESS);
+        let mapping = self.process.and_then(|process| process.space.find(pc));
+        let Some((mapping, id)) = mapping.and_then(|mapping| Some((mapping, mapping.file?))) else {
+            return;
+        };
+        let offset = mapping.file_offset_of(pc);
+        let file = self.files.get(id);
+        if let Some(start) = self.sources.native.place(id, file, offset).unnamed_start {
+            self.sources.evaluators.insert((id, start));
+        }
     }
 }
 
@@ -211,6 +246,18 @@ mod tests {
     use crate::process::ProcessTable;
     use crate::profile::{GilState, Truncation};
     use crate::stack::merge;
+
+    /// Of which only its presence matters here.
+    fn interpreter() -> Interpreter {
+        let mut found = None;
+        for name in ["/usr/bin/python3", "/usr/bin/python3.11"] {
+            found = found.or_else(|| {
+                let (build, _) = crate::python::detect(&std::fs::File::open(name).ok()?)?;
+                Interpreter::new(&build, 0)
+            });
+        }
+        found.unwrap()
+    }
 
     #[inline(never)]
     fn a_function_to_be_found() -> u64 {
@@ -277,7 +324,7 @@ mod tests {
             files: &processes.files,
             process: processes.get(pid),
             pid,
-            runs_python: true,
+            interpreter: Some(interpreter()),
         };
         let merged = merge(&raw, &mut names);
         let labels: Vec<String> = merged

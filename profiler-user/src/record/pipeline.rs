@@ -16,7 +16,7 @@ use crate::kernel::sideband::SidebandEvent;
 use crate::kernel::{Kernel, monotonic_ns};
 use crate::process::{ElfLoad, FileId, Mapping, ProcessTable, TargetMemory, has_ended, thread_ids};
 use crate::profile::{Loss, ProcessId, Profile, Sample, ThreadId};
-use crate::python::{PythonBuild, detect, info_for, thread_name};
+use crate::python::{Interpreter, PythonBuild, detect, thread_name};
 use crate::recording::{RecordingError, Writer};
 use crate::stack::merge;
 
@@ -38,8 +38,8 @@ pub(super) struct Pipeline<W: Write> {
     processes: ProcessTable,
     sources: NameSources,
     tasks: Tasks,
-    /// Where each process that runs a Python which is understood keeps its state.
-    runtimes: HashMap<u32, u64>,
+    /// Processes that run a Python which is understood.
+    interpreters: HashMap<u32, Interpreter>,
     /// Files looked at for a Python runtime.
     python_files: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
     /// Processes watched; `None` for the whole machine.
@@ -69,7 +69,7 @@ impl<W: Write> Pipeline<W> {
             processes: ProcessTable::new(),
             sources: NameSources::default(),
             tasks: Tasks::default(),
-            runtimes: HashMap::new(),
+            interpreters: HashMap::new(),
             python_files: HashMap::new(),
             targets: scope.targets(),
             start_ns: 0,
@@ -246,15 +246,15 @@ impl<W: Write> Pipeline<W> {
         }
         self.forget(pid);
         self.processes.fork(parent, pid);
-        if let Some(runtime) = self.runtimes.get(&parent).copied() {
-            self.runtimes.insert(pid, runtime);
+        if let Some(interpreter) = self.interpreters.get(&parent).copied() {
+            self.interpreters.insert(pid, interpreter);
         }
         self.sources.code.fork(parent, pid);
     }
 
     /// A process ended, or became another program.
     fn forget(&mut self, pid: u32) {
-        self.runtimes.remove(&pid);
+        self.interpreters.remove(&pid);
         self.sources.code.forget(pid);
     }
 
@@ -271,8 +271,8 @@ impl<W: Write> Pipeline<W> {
             };
             self.sources.interpreters.insert(id);
             let bias = load.bias(mapping.start, mapping.file_offset);
-            if let Some(info) = bias.and_then(|bias| info_for(build, bias)) {
-                self.runtimes.insert(*pid, info.runtime);
+            if let Some(interpreter) = bias.and_then(|bias| Interpreter::new(build, bias)) {
+                self.interpreters.insert(*pid, interpreter);
             }
         }
     }
@@ -289,14 +289,14 @@ impl<W: Write> Pipeline<W> {
         let thread = self.thread(pid, tid, &comm);
         self.name_thread(thread, pid, tid, &comm, !raw.python.is_empty());
 
-        let runs_python = self.runtimes.contains_key(&pid);
+        let interpreter = self.interpreters.get(&pid).copied();
         let mut names = SampleNames {
             profile: &mut self.profile,
             sources: &mut self.sources,
             files: &self.processes.files,
             process: self.processes.get(pid),
             pid,
-            runs_python,
+            interpreter,
         };
         let merged = merge(raw, &mut names);
         let profile = &mut self.profile;
@@ -330,9 +330,9 @@ impl<W: Write> Pipeline<W> {
 
     fn name_thread(&mut self, thread: ThreadId, pid: u32, tid: u32, comm: &str, has_python: bool) {
         let python = if has_python && self.tasks.wants_python_name(thread) {
-            self.runtimes
+            self.interpreters
                 .get(&pid)
-                .and_then(|at| thread_name(TargetMemory::new(pid), *at, tid))
+                .and_then(|interpreter| thread_name(TargetMemory::new(pid), interpreter, tid))
         } else {
             None
         };

@@ -1,18 +1,18 @@
 //! Which processes run which Python, and what the kernel side was told.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use profiler_ebpf::wire::PythonInfo;
 
 use crate::kernel::{Kernel, KernelError};
-use crate::python::{PythonBuild, info_for};
+use crate::python::{Interpreter, PythonBuild};
 
 /// Python processes.
 #[derive(Debug, Default)]
 pub(super) struct Pythons {
     understood: HashMap<u32, PythonInfo>,
-    /// Versions that are not understood, and in how many processes they were found.
-    not_understood: BTreeMap<String, u64>,
+    /// Versions that are not understood, and the processes in which they were found.
+    not_understood: BTreeMap<String, HashSet<u32>>,
     /// Processes the kernel side had no room for.
     pub over_limit: u64,
 }
@@ -20,13 +20,12 @@ pub(super) struct Pythons {
 impl Pythons {
     /// A process mapped a Python.
     pub fn found(&mut self, kernel: &mut Kernel, pid: u32, build: &PythonBuild, bias: u64) {
-        let Some(info) = info_for(build, bias) else {
-            let version = build
-                .version
-                .map_or_else(|| "before 3.11".to_owned(), |version| version.to_string());
-            *self.not_understood.entry(version).or_insert(0) += 1;
+        let Some(interpreter) = Interpreter::new(build, bias) else {
+            let processes = self.not_understood.entry(build.title()).or_default();
+            processes.insert(pid);
             return;
         };
+        let info = interpreter.info();
         if self.understood.get(&pid) == Some(&info) {
             return;
         }
@@ -60,7 +59,8 @@ impl Pythons {
     /// One line for each version that is not understood.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         self.not_understood.iter().map(|(version, processes)| {
-            let plural = if *processes == 1 { "process" } else { "processes" };
+            let processes = processes.len();
+            let plural = if processes == 1 { "process" } else { "processes" };
             format!("Python {version}: frames not decoded in {processes} {plural}; their native frames are shown")
         })
     }

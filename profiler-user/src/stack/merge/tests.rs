@@ -6,8 +6,12 @@ use profiler_ebpf::wire::{RECORD_SAMPLE, SampleHeader};
 use super::*;
 
 /// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call.
+#[derive(Default)]
 struct Letters {
     python: bool,
+    by_order: bool,
+    /// Native frames found to evaluate.
+    found: Vec<u64>,
 }
 
 impl Names for Letters {
@@ -47,6 +51,14 @@ impl Names for Letters {
 
     fn runs_python(&self) -> bool {
         self.python
+    }
+
+    fn frames_match_by_order(&self) -> bool {
+        self.by_order
+    }
+
+    fn evaluates(&mut self, frame: &NativeFrame) {
+        self.found.push(frame.pc);
     }
 }
 
@@ -90,6 +102,7 @@ fn merged(sample: &RawSample) -> (String, Option<Truncation>) {
         sample,
         &mut Letters {
             python: !sample.python.is_empty(),
+            ..Letters::default()
         },
     );
     (merged.frames.join(" "), merged.truncation)
@@ -105,6 +118,39 @@ fn python_stands_where_it_is_evaluated() {
     assert_eq!(
         merged(&sample),
         ("n200 p1 p2 n201 p3 p4 n1".to_owned(), None)
+    );
+}
+
+/// The interpreter's loop may have no name: what holds an anchor is an evaluator, and is remembered.
+#[test]
+fn evaluators_need_no_name() {
+    let mut names = Letters {
+        python: true,
+        ..Letters::default()
+    };
+    let sample = sample(&[(200, 10), (77, 20), (201, 40), (1, 90)], &[(1, 25)]);
+    assert_eq!(
+        merge(&sample, &mut names).frames.join(" "),
+        "n200 p1 n201 n1"
+    );
+    assert_eq!(names.found, [77]);
+}
+
+/// Without anchors Python frames stand at the evaluators in their order.
+#[test]
+fn order_places_frames() {
+    let mut names = Letters {
+        python: true,
+        by_order: true,
+        ..Letters::default()
+    };
+    let sample = sample(
+        &[(200, 10), (42, 20), (201, 40), (42, 50), (1, 90)],
+        &[(1, 0), (2, 0)],
+    );
+    assert_eq!(
+        merge(&sample, &mut names).frames.join(" "),
+        "n200 p1 n201 p2 n1"
     );
 }
 
