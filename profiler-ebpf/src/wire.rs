@@ -16,8 +16,9 @@ pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
 pub const MAX_KERNEL_FRAMES: usize = 127;
 /// Native user frames kept per sample.
 pub const MAX_NATIVE_FRAMES: usize = 240;
-/// Python frames kept per sample.
-pub const MAX_PYTHON_FRAMES: usize = 192;
+/// Python frames kept per sample. How many of them are walked depends on the native walk, which goes first: 192 behind
+/// the deepest one ([`MAX_NATIVE_FRAMES`]), and 96 more for each 8 native frames less.
+pub const MAX_PYTHON_FRAMES: usize = 512;
 
 /// Words of one [`NativeFrame`].
 pub const NATIVE_FRAME_WORDS: usize = 3;

@@ -2,7 +2,7 @@
 //!
 //! Like the native walk a program of bounded size that tail-calls itself, with all of its state in the scratch: each
 //! frame is then the same to the verifier as the one before. Of the 33 tail calls that a sample may have the native
-//! walk uses up to 31, so at least three runs are left, which is where [`MAX_PYTHON_FRAMES`] comes from.
+//! walk uses up to 31, so at least two runs are left.
 
 use aya_ebpf::programs::PerfEventContext;
 use profiler_ebpf::memory::is_user_address;
@@ -16,8 +16,8 @@ use super::CurrentTask;
 use super::maps::{PYTHON, Scratch};
 use super::walk::{Stage, go_on, scratch, send, stored, stored_u32};
 
-/// Frames walked by one run of the program.
-const FRAMES_PER_RUN: usize = MAX_PYTHON_FRAMES / 3;
+/// Frames walked by one run of the program: two runs, for which there is always room, walk 192.
+const FRAMES_PER_RUN: usize = 96;
 
 /// The last stage of a sample.
 #[inline(always)]

@@ -57,6 +57,18 @@ impl ElfLoad {
         Some(address - segment.address + segment.file_offset)
     }
 
+    /// The address in the file of an offset, if that is in executable code.
+    pub fn address(&self, file_offset: u64) -> Option<u64> {
+        let inside = |segment: &&Segment| {
+            segment.executable
+                && file_offset
+                    .checked_sub(segment.file_offset)
+                    .is_some_and(|at| at < segment.file_size)
+        };
+        let segment = self.0.iter().find(inside)?;
+        Some(file_offset - segment.file_offset + segment.address)
+    }
+
     /// What to add to an address in the file to get the run-time one, given that the file's code is mapped
     /// at `start` from `file_offset` on.
     pub fn bias(&self, start: u64, file_offset: u64) -> Option<u64> {
@@ -96,6 +108,15 @@ mod tests {
                 executable: true,
             },
         ])
+    }
+
+    /// Offsets go back to addresses, those outside the code to none.
+    #[test]
+    fn addresses() {
+        assert_eq!(load().address(0x1a40), Some(0x3a40));
+        assert_eq!(load().address(0x2000), Some(0x4000));
+        assert_eq!(load().address(0x1a3f), None);
+        assert_eq!(load().address(0x1a40 + 0x5000), None);
     }
 
     /// Addresses outside the code have no code offset.

@@ -10,11 +10,12 @@ use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, ReadRef, elf};
 
 use super::debug_offsets::{self, DebugOffsets};
+use super::evaluator;
 use super::version::PythonVersion;
 use crate::process::ElfLoad;
 
 /// A CPython found in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonBuild {
     /// `_PyRuntime` as an address in the file; 0 where there is none (before 3.7).
     pub runtime: u64,
@@ -24,9 +25,17 @@ pub struct PythonBuild {
     pub(super) offsets: Option<DebugOffsets>,
     /// It is linked against musl, which keeps a thread's values elsewhere than glibc.
     pub(super) musl: bool,
+    /// Where its code lies that evaluates Python frames: ranges of addresses in the file.
+    pub(super) evaluator: Vec<(u64, u64)>,
 }
 
 impl PythonBuild {
+    /// Whether an address in the file is in the code that evaluates Python frames.
+    pub fn evaluates_at(&self, address: u64) -> bool {
+        let inside = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
+        self.evaluator.iter().any(inside)
+    }
+
     /// What a reader should call it.
     pub fn title(&self) -> String {
         let version = self.version.map_or_else(
@@ -57,6 +66,7 @@ fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> Option<PythonBuild> {
     let mut runtime = None;
     let mut version_at = None;
     let mut evaluates = false;
+    let mut evaluator = None;
     let defined = elf
         .dynamic_symbols()
         .filter(|symbol| symbol.is_definition());
@@ -65,6 +75,9 @@ fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> Option<PythonBuild> {
             Ok(b"_PyRuntime") => runtime = Some(symbol.address()),
             Ok(b"Py_Version") => version_at = Some(symbol.address()),
             Ok(b"PyEval_EvalFrameEx") => evaluates = true,
+            Ok(name) if name == evaluator::SYMBOL.as_bytes() => {
+                evaluator = Some((symbol.address(), symbol.size()));
+            }
             _ => {}
         }
     }
@@ -86,6 +99,9 @@ fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> Option<PythonBuild> {
         version,
         offsets,
         musl: needs_musl(elf),
+        evaluator: evaluator
+            .map(|(address, size)| evaluator::parts(elf, address, size))
+            .unwrap_or_default(),
     })
 }
 

@@ -330,6 +330,7 @@ mod tests {
             }),
             offsets,
             musl: false,
+            evaluator: Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@
 mod code;
 mod debug_offsets;
 mod detect;
+mod evaluator;
 mod interpreter;
 mod layout;
 mod lines;
@@ -18,6 +19,6 @@ mod version;
 pub use code::{CodeCache, PythonPlace};
 pub use detect::{PythonBuild, detect};
 pub use interpreter::Interpreter;
-pub use plumbing::{is_evaluator, is_plumbing};
+pub use plumbing::is_plumbing;
 pub use thread_name::thread_name;
 pub use version::PythonVersion;

@@ -31,17 +31,6 @@ const PLUMBING: [&str; 24] = [
     "vectorcall_*",
 ];
 
-/// Function whose native activation evaluates Python frames.
-const EVALUATOR: &str = "_PyEval_EvalFrameDefault";
-
-/// Whether a function of the interpreter evaluates Python frames: the one that does, or a part of it that the compiler
-/// moved elsewhere (`.cold`, say).
-pub fn is_evaluator(function: &str) -> bool {
-    function
-        .strip_prefix(EVALUATOR)
-        .is_some_and(|part| part.is_empty() || part.starts_with('.'))
-}
-
 /// Whether a function of the interpreter is calling machinery.
 pub fn is_plumbing(function: &str) -> bool {
     PLUMBING.iter().any(|entry| match entry.strip_suffix('*') {
@@ -53,15 +42,6 @@ pub fn is_plumbing(function: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The evaluator is known with all its parts.
-    #[test]
-    fn tells_the_evaluator() {
-        assert!(is_evaluator("_PyEval_EvalFrameDefault"));
-        assert!(is_evaluator("_PyEval_EvalFrameDefault.cold"));
-        assert!(!is_evaluator("_PyEval_EvalFrame"));
-        assert!(!is_evaluator("_PyEval_EvalFrameDefault2"));
-    }
 
     /// Machinery is told from functions that do work.
     #[test]

@@ -1,13 +1,13 @@
 //! Frames of one sample, named for the profile.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
 use crate::cuda::CATALOGUE;
-use crate::process::{FileId, FileTable, ProcessState};
+use crate::process::{ElfLoad, FileId, FileTable, ProcessState};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
-use crate::python::{CodeCache, Interpreter, is_evaluator, is_plumbing};
+use crate::python::{CodeCache, Interpreter, PythonBuild, is_plumbing};
 use crate::stack::{Names, NativeName, PythonName};
 use crate::symbols::{KernelSymbols, NativeSymbols};
 
@@ -35,8 +35,8 @@ pub(super) struct NameSources {
     pub native: NativeSymbols,
     pub kernel: KernelSymbols,
     pub code: CodeCache,
-    /// Files that hold a Python runtime.
-    pub interpreters: HashSet<FileId>,
+    /// Files looked at for a Python runtime, and what was found.
+    pub interpreters: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
     /// Functions without a name that were found to evaluate Python frames: file, and file offset of their start.
     pub evaluators: HashSet<(FileId, u64)>,
 }
@@ -125,14 +125,16 @@ impl Names for SampleNames<'_> {
             .functions
             .last()
             .map_or("", |function| function.function.as_str());
-        let interpreter = self.sources.interpreters.contains(&id);
+        let python = self.sources.interpreters.get(&id).and_then(Option::as_ref);
         let name = NativeName {
             frame: Vec::new(),
-            evaluator: interpreter && is_evaluator(outermost)
-                || place
-                    .unnamed_start
-                    .is_some_and(|start| self.sources.evaluators.contains(&(id, start))),
-            plumbing: interpreter
+            evaluator: python.is_some_and(|(build, load)| {
+                load.address(offset)
+                    .is_some_and(|address| build.evaluates_at(address))
+            }) || place
+                .unnamed_start
+                .is_some_and(|start| self.sources.evaluators.contains(&(id, start))),
+            plumbing: python.is_some()
                 && !place.functions.is_empty()
                 && place
                     .functions

@@ -14,9 +14,9 @@ use super::{RecordError, Scope};
 use crate::kernel::ring::{RawEvent, RawSample};
 use crate::kernel::sideband::SidebandEvent;
 use crate::kernel::{Kernel, monotonic_ns};
-use crate::process::{ElfLoad, FileId, Mapping, ProcessTable, TargetMemory, has_ended, thread_ids};
+use crate::process::{Mapping, ProcessTable, TargetMemory, has_ended, thread_ids};
 use crate::profile::{Loss, ProcessId, Profile, Sample, ThreadId};
-use crate::python::{Interpreter, PythonBuild, detect, thread_name};
+use crate::python::{Interpreter, detect, thread_name};
 use crate::recording::{RecordingError, Writer};
 use crate::stack::merge;
 
@@ -40,8 +40,6 @@ pub(super) struct Pipeline<W: Write> {
     tasks: Tasks,
     /// Processes that run a Python which is understood.
     interpreters: HashMap<u32, Interpreter>,
-    /// Files looked at for a Python runtime.
-    python_files: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
     /// Processes watched; `None` for the whole machine.
     targets: Option<HashSet<u32>>,
     start_ns: u64,
@@ -70,7 +68,6 @@ impl<W: Write> Pipeline<W> {
             sources: NameSources::default(),
             tasks: Tasks::default(),
             interpreters: HashMap::new(),
-            python_files: HashMap::new(),
             targets: scope.targets(),
             start_ns: 0,
             before_exec: HashMap::new(),
@@ -263,13 +260,13 @@ impl<W: Write> Pipeline<W> {
             let Some(id) = mapping.file else { continue };
             let file = self.processes.files.get(id);
             let python = self
-                .python_files
+                .sources
+                .interpreters
                 .entry(id)
                 .or_insert_with(|| file.file().and_then(detect));
             let Some((build, load)) = python else {
                 continue;
             };
-            self.sources.interpreters.insert(id);
             let bias = load.bias(mapping.start, mapping.file_offset);
             if let Some(interpreter) = bias.and_then(|bias| Interpreter::new(build, bias)) {
                 self.interpreters.insert(*pid, interpreter);

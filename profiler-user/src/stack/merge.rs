@@ -133,9 +133,13 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
         if let Some((id, _)) = call.take_if(|(_, sp)| extent.start > *sp) {
             frames.push(names.call(id));
         }
-        // A Python frame stands for its evaluator, and for the machinery that led to it.
-        let folded = extent.evaluator && python.peek().is_some()
-            || name.plumbing && !leaf && !sample.python.is_empty();
+        // Python frames stand for their evaluator, and for the machinery that led to it. An evaluator that has none is
+        // about to begin one, or has just ended it.
+        let evaluates = match extent.end {
+            Some(end) => holds_anchor(extent.start, end, &mut python.clone()),
+            None => extent.evaluator && python.peek().is_some(),
+        };
+        let folded = evaluates || name.plumbing && !leaf && !sample.python.is_empty();
         if !folded {
             frames.extend(name.frame);
         }

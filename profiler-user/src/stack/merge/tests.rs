@@ -136,6 +136,13 @@ fn evaluators_need_no_name() {
     assert_eq!(names.found, [77]);
 }
 
+/// An evaluator without a frame, as one that only begins, is shown as what it is.
+#[test]
+fn an_evaluator_may_have_no_frame() {
+    let sample = sample(&[(42, 10), (201, 20), (42, 30), (1, 90)], &[(1, 35)]);
+    assert_eq!(merged(&sample).0, "n42 n201 p1 n1");
+}
+
 /// Without anchors Python frames stand at the evaluators in their order.
 #[test]
 fn order_places_frames() {
