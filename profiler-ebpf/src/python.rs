@@ -12,6 +12,8 @@ use crate::wire::{Gil, PythonEnd, PythonFrame, PythonInfo, anchors};
 
 /// Words read of an interpreter frame: covers every field used in any supported version.
 pub const FRAME_WORDS: usize = 10;
+/// Room for them: a power of two, so that an index needs no branch, only a mask.
+pub const FRAME_ROOM: usize = 16;
 
 /// glibc, x86-64: offset of `struct pthread.specific_1stblock` from the fs base, entries of 16 bytes, the
 /// value second. Read off glibc 2.36 and 2.43; checked at each sample by the thread id.
@@ -175,10 +177,11 @@ pub fn step(
     memory: &impl UserMemory,
     info: &PythonInfo,
     cursor: &mut Cursor,
-    words: &mut [u64; FRAME_WORDS],
+    words: &mut [u64; FRAME_ROOM],
 ) -> Option<Step> {
     let address = cursor.frame;
-    *words = memory.read::<[u64; FRAME_WORDS]>(address + u64::from(info.frame_start))?;
+    let read = memory.read::<[u64; FRAME_WORDS]>(address + u64::from(info.frame_start))?;
+    words[..FRAME_WORDS].copy_from_slice(&read);
     let flags = (word(words, info.frame_flags_word) >> (info.frame_flags_shift & 63)) & 0xff;
     cursor.frame = word(words, info.frame_previous_word);
     if info.anchors == anchors::SHIM && flags >= SHIM_OWNER {
@@ -231,9 +234,8 @@ fn take_record(memory: &impl UserMemory, info: &PythonInfo, cursor: &mut Cursor)
 }
 
 #[inline(always)]
-fn word(words: &[u64; FRAME_WORDS], index: u8) -> u64 {
-    let index = usize::from(index);
-    if index < FRAME_WORDS { words[index] } else { 0 }
+fn word(words: &[u64; FRAME_ROOM], index: u8) -> u64 {
+    words[usize::from(index) % FRAME_ROOM]
 }
 
 /// Folds where a code object's names lie and its first line. User space computes the same from its own

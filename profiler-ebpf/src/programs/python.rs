@@ -8,7 +8,7 @@ use aya_ebpf::programs::PerfEventContext;
 use profiler_ebpf::memory::is_user_address;
 use profiler_ebpf::python::{self, Step};
 use profiler_ebpf::wire::{
-    MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES, NATIVE_FRAME_WORDS,
+    MAX_FRAME_WORDS, MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES, NATIVE_FRAME_WORDS,
     PYTHON_FRAME_WORDS, PythonEnd, PythonFrame, PythonInfo,
 };
 
@@ -62,6 +62,9 @@ fn begin(scratch: &mut Scratch, info: &PythonInfo) -> Result<(), PythonEnd> {
         return Err(PythonEnd::NotPython);
     }
     let state = python::thread_state(&CurrentTask, info, fs_base)?;
+    let first = stored(&scratch.header.kernel_frames, MAX_KERNEL_FRAMES)
+        + stored(&scratch.header.native_frames, MAX_NATIVE_FRAMES) * NATIVE_FRAME_WORDS;
+    scratch.python_next = first as u64;
     scratch.header.gil = python::gil(&CurrentTask, info, state) as u8;
     scratch.python_cursor =
         python::start(&CurrentTask, info, state).ok_or(PythonEnd::Unreadable)?;
@@ -71,7 +74,7 @@ fn begin(scratch: &mut Scratch, info: &PythonInfo) -> Result<(), PythonEnd> {
 /// Records the frame the walk stands at and moves to its caller.
 #[inline(always)]
 fn frame(scratch: &mut Scratch, info: &PythonInfo) -> Result<(), PythonEnd> {
-    let mut cursor = scratch.python_cursor;
+    let mut cursor = forgotten(&scratch.python_cursor);
     if cursor.frame == 0 {
         if let Some(anchor) = python::left_over(&CurrentTask, info, &mut cursor) {
             push(
@@ -93,7 +96,11 @@ fn frame(scratch: &mut Scratch, info: &PythonInfo) -> Result<(), PythonEnd> {
         .ok_or(PythonEnd::Unreadable)?;
     scratch.python_cursor = cursor;
     match step {
-        Step::Frame(frame) => push(scratch, frame),
+        Step::Frame(frame) => {
+            scratch.python_frame = frame;
+            let frame = forgotten(&scratch.python_frame);
+            push(scratch, frame)
+        }
         Step::Shim(anchor) => {
             anchor_last(scratch, anchor);
             Ok(())
@@ -101,38 +108,40 @@ fn frame(scratch: &mut Scratch, info: &PythonInfo) -> Result<(), PythonEnd> {
     }
 }
 
-/// First word of a frame.
+/// A value read back from memory, so that the verifier forgets on which of many ways it came about.
 #[inline(always)]
-fn place(scratch: &Scratch, index: usize) -> usize {
-    stored(&scratch.header.kernel_frames, MAX_KERNEL_FRAMES)
-        + stored(&scratch.header.native_frames, MAX_NATIVE_FRAMES) * NATIVE_FRAME_WORDS
-        + index * PYTHON_FRAME_WORDS
+fn forgotten<T: Copy>(value: &T) -> T {
+    // SAFETY: a plain aligned read.
+    unsafe { core::ptr::read_volatile(value) }
 }
 
 #[inline(always)]
 fn push(scratch: &mut Scratch, frame: PythonFrame) -> Result<(), PythonEnd> {
-    let index = stored(&scratch.header.python_frames, MAX_PYTHON_FRAMES);
-    if index >= MAX_PYTHON_FRAMES {
+    let count = forgotten(&scratch.header.python_frames);
+    let at = forgotten(&scratch.python_next) as usize;
+    // The second is for the verifier: there is room for that many.
+    if usize::from(count) >= MAX_PYTHON_FRAMES || at > MAX_FRAME_WORDS - PYTHON_FRAME_WORDS {
         return Err(PythonEnd::Depth);
     }
-    let at = place(scratch, index);
     scratch.words[at] = frame.code;
     scratch.words[at + 1] = frame.instruction;
     scratch.words[at + 2] = frame.anchor;
     scratch.words[at + 3] = frame.check;
-    scratch.header.python_frames = index as u16 + 1;
+    scratch.header.python_frames = count + 1;
+    scratch.python_next = (at + PYTHON_FRAME_WORDS) as u64;
     Ok(())
 }
 
 /// The frames since the last anchor are evaluated there. None since then: an evaluation that only begins or ends.
 #[inline(always)]
 fn anchor_last(scratch: &mut Scratch, anchor: u64) {
-    let count = stored(&scratch.header.python_frames, MAX_PYTHON_FRAMES);
-    if count == 0 {
+    let count = forgotten(&scratch.header.python_frames);
+    let next = forgotten(&scratch.python_next) as usize;
+    if count == 0 || next < PYTHON_FRAME_WORDS || next > MAX_FRAME_WORDS {
         return;
     }
-    let at = place(scratch, count - 1);
-    if scratch.words[at + 2] == 0 {
-        scratch.words[at + 2] = anchor;
+    let at = next - PYTHON_FRAME_WORDS + 2;
+    if scratch.words[at] == 0 {
+        scratch.words[at] = anchor;
     }
 }

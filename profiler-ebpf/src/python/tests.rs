@@ -112,7 +112,7 @@ fn thread() -> (FakeMemory, [u64; 3]) {
 fn walk(memory: &FakeMemory, info: &PythonInfo) -> Vec<(u64, u64)> {
     let state = thread_state(memory, info, FS).unwrap();
     let mut cursor = start(memory, info, state).unwrap();
-    let mut words = [0; FRAME_WORDS];
+    let mut words = [0; FRAME_ROOM];
     let mut seen = Vec::new();
     while cursor.frame != 0 {
         seen.push(match step(memory, info, &mut cursor, &mut words).unwrap() {
@@ -140,7 +140,7 @@ fn walks_frames_and_anchors() {
         ]
     );
     let mut cursor = start(&memory, &info(), state).unwrap();
-    let first = step(&memory, &info(), &mut cursor, &mut [0; FRAME_WORDS]);
+    let first = step(&memory, &info(), &mut cursor, &mut [0; FRAME_ROOM]);
     let expected = PythonFrame {
         code: 0x80_0000,
         instruction: 0x80_0000 + 200,
@@ -193,7 +193,7 @@ fn records_go_with_frames() {
 
     let state = ThreadState { address: STATE };
     let mut cursor = start(&memory, &info, state).unwrap();
-    let Some(Step::Frame(frame)) = step(&memory, &info, &mut cursor, &mut [0; FRAME_WORDS]) else {
+    let Some(Step::Frame(frame)) = step(&memory, &info, &mut cursor, &mut [0; FRAME_ROOM]) else {
         panic!("no frame")
     };
     assert_eq!(frame.instruction.cast_signed(), -1);
