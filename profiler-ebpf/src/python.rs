@@ -139,8 +139,10 @@ fn read_gil(memory: &impl UserMemory, info: &PythonInfo, state: ThreadState) -> 
 pub struct Cursor {
     /// Next interpreter frame; 0 at the end.
     pub frame: u64,
-    /// C frame record that evaluates it; 0 where there are none, and behind the outermost.
+    /// C frame record that evaluates it; 0 where there are none.
     pub cframe: u64,
+    /// The record in the thread state, which lies behind all others and is no evaluation's.
+    pub root_cframe: u64,
 }
 
 /// The innermost frame of a thread state.
@@ -159,6 +161,7 @@ pub fn start(memory: &impl UserMemory, info: &PythonInfo, state: ThreadState) ->
     Some(Cursor {
         frame: memory.read::<u64>(frame_at)?,
         cframe,
+        root_cframe: state.address + u64::from(info.tstate_root_cframe),
     })
 }
 
@@ -221,16 +224,19 @@ pub fn left_over(memory: &impl UserMemory, info: &PythonInfo, cursor: &mut Curso
     (anchor != 0).then_some(anchor)
 }
 
-/// The C frame record of the current evaluation, and on to the one before. The outermost, which lies in the thread
-/// state and not on the stack, is no evaluation's: for it 0.
+/// The C frame record of the current evaluation, and on to the one before. For the outermost, which is no evaluation's,
+/// 0; what its pointer to the one before holds was never set.
 #[inline(always)]
 fn take_record(memory: &impl UserMemory, info: &PythonInfo, cursor: &mut Cursor) -> u64 {
     let record = cursor.cframe;
+    if record == cursor.root_cframe {
+        return 0;
+    }
     // A failed read shows at the next frame, if any.
     cursor.cframe = memory
         .read::<u64>(record + u64::from(info.cframe_previous))
         .unwrap_or(0);
-    if cursor.cframe == 0 { 0 } else { record }
+    record
 }
 
 #[inline(always)]

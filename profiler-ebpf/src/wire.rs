@@ -378,8 +378,10 @@ pub struct PythonInfo {
     pub code_first_line: u16,
     /// Offset in the code object of the pointers to its file name and name, which lie side by side.
     pub code_names: u16,
+    /// Offset in the thread state of the outermost C frame record, which is no evaluation's; 0 where nothing depends on it.
+    pub tstate_root_cframe: u16,
     /// Explicit padding.
-    pub _pad: [u16; 3],
+    pub _pad: [u16; 2],
 }
 
 /// Whose calls of which function.

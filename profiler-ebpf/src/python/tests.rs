@@ -56,6 +56,7 @@ fn info_with_records() -> PythonInfo {
         frame_code_word: 1,
         frame_previous_word: 0,
         frame_last_index: 96,
+        tstate_root_cframe: 0x100,
         anchors: anchors::EVERY,
         ..info()
     }
@@ -176,7 +177,8 @@ fn shims_are_no_frames() {
 fn records_go_with_frames() {
     let (mut memory, _) = thread();
     let info = info_with_records();
-    memory.put(STATE + 0x100 + 16, 0);
+    // Never set by the interpreter.
+    memory.put(STATE + 0x100 + 16, 0x7fff_7777);
     memory.put(STATE + 24, 0x70_0000);
     put_frame_object(&mut memory, 0x70_0000, 0x80_0000, 0x71_0000, -1);
     put_frame_object(&mut memory, 0x71_0000, 0x81_0000, 0, 12);

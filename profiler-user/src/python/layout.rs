@@ -97,7 +97,8 @@ const FRAME_OBJECTS: PythonInfo = PythonInfo {
     code_first_line: 40,
     // co_filename and co_name.
     code_names: 104,
-    _pad: [0; 3],
+    tstate_root_cframe: 0,
+    _pad: [0; 2],
 };
 
 const V3_8: Layout = Layout {
@@ -146,6 +147,7 @@ const V3_10: Layout = Layout {
         gil: 360 - 8,
         tstate_cframe: 48,
         cframe_previous: 8,
+        tstate_root_cframe: 264,
         anchors: anchors::EVERY,
         frame_last_index: 96,
         ..FRAME_OBJECTS

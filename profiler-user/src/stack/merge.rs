@@ -148,7 +148,12 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
             None => ended_in_evaluator = extent.evaluator,
         }
     }
-    let joined = whole || ended_in_evaluator || sample.native.is_empty();
+    let mut joined = whole || ended_in_evaluator || sample.native.is_empty();
+    if ended_in_evaluator && call.is_none() {
+        // Its own frames join; what led to it is missing.
+        take_evaluation(names, frames, &mut python);
+        joined = python.peek().is_none();
+    }
     let left: Vec<PythonFrame> = python.copied().collect();
     rest(names, frames, &left, call, joined);
     whole
@@ -188,11 +193,20 @@ fn take_evaluations<'a, N: Names>(
     end: u64,
 ) {
     while holds_anchor(start, end, &mut python.clone()) {
-        for frame in python.by_ref() {
-            frames.push(names.python(frame).frame);
-            if frame.anchor != 0 {
-                break;
-            }
+        take_evaluation(names, frames, python);
+    }
+}
+
+/// Adds the Python frames of one evaluation.
+fn take_evaluation<'a, N: Names>(
+    names: &mut N,
+    frames: &mut Vec<N::Frame>,
+    python: &mut impl Iterator<Item = &'a PythonFrame>,
+) {
+    for frame in python {
+        frames.push(names.python(frame).frame);
+        if frame.anchor != 0 {
+            break;
         }
     }
 }

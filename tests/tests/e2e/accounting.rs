@@ -133,7 +133,7 @@ fn deep_stacks_are_cut_and_counted() {
 }
 
 /// Frames of `deep.py`.
-const DEPTH: usize = 400;
+const DEPTH: usize = 900;
 
 const DEEP: &str = "
 import time
@@ -148,5 +148,5 @@ def burn():
 def go_down(n):
     return go_down(n - 1) if n > 1 else burn()
 
-go_down(400)
+go_down(900)
 ";

@@ -184,6 +184,14 @@ fn a_cut_in_the_evaluator_joins() {
     );
 }
 
+/// ... but what led there is missing.
+#[test]
+fn a_cut_in_the_evaluator_is_marked_behind_it() {
+    let mut sample = sample(&[(42, 10)], &[(1, 0), (2, 25), (3, 0), (4, 60)]);
+    sample.header.native_end = NativeEnd::NoFramePointer as u8;
+    assert_eq!(merged(&sample).0, "p1 p2 ~ p3 p4");
+}
+
 /// A walk that ends in other code: the Python frames follow behind a marker.
 #[test]
 fn a_cut_elsewhere_is_marked() {
