@@ -64,6 +64,8 @@ pub struct Rule(pub u32);
 impl Rule {
     /// No information.
     pub const UNKNOWN: Self = Self(CfaKind::Unknown as u32);
+    /// No information, and no function said to be here: to a walk the same as [`Self::UNKNOWN`].
+    pub const GAP: Self = Self(CfaKind::Unknown as u32 | 1 << 4);
     /// A clean end.
     pub const END: Self = Self(CfaKind::End as u32);
     /// A signal frame.

@@ -7,7 +7,7 @@
 use bytemuck::{Pod, Zeroable};
 
 /// Raised with every change of layout or meaning.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 
 /// Marks the start of [`Abi`] inside the object.
 pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
@@ -465,6 +465,9 @@ pub struct SpaceRef {
     pub count: u32,
 }
 
+/// Pages of a mapping that has no table and will have none: code made at run time, or a file without unwind data.
+pub const NO_TABLE_EVER: u32 = 1;
+
 /// One executable mapping.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable, Default)]
@@ -475,9 +478,9 @@ pub struct SpaceEntry {
     pub end: u64,
     /// Run-time address of the table's base.
     pub origin: u64,
-    /// First word of the unwind table; 0 if there is none (yet).
+    /// First word of the unwind table; 0 if there is none.
     pub table: u32,
-    /// Pages of the table.
+    /// Pages of the table. Without one: [`NO_TABLE_EVER`], or 0 if it is still to come.
     pub pages: u32,
 }
 

@@ -52,12 +52,18 @@ pub struct BenchArgs {
     /// What to measure
     #[arg(value_enum)]
     pub name: BenchName,
+    /// For `tables`: the ELF files to build tables of, instead of a few that every host has
+    pub files: Vec<std::path::PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum BenchName {
     /// The native walk in the kernel, by unwind tables and by frame pointer (needs root)
     Unwind,
+    /// Building unwind tables, against iterating the same call frame information
+    Tables,
+    /// How much of a PyTorch training's stacks is whole, and what its tables take (needs root; installs PyTorch)
+    Torch,
 }
 
 #[derive(Debug, Args)]

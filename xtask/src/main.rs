@@ -38,7 +38,7 @@ fn run(cli: Cli) -> Result<()> {
         Chore::Ebpf(EbpfChore::Check(args)) => ebpf::check(&repo, args.into()),
         Chore::Tidy => tidy::run(&repo),
         Chore::Test(args) => test::run(&repo, &args.into()),
-        Chore::Bench(args) => bench::run(&repo, args.name),
+        Chore::Bench(args) => bench::run(&repo, &args),
         Chore::Interpreters => interpreters::run(),
         Chore::Ci => ci::run(&repo),
     }

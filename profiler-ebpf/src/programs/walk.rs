@@ -6,14 +6,13 @@
 use aya_ebpf::programs::PerfEventContext;
 use profiler_ebpf::calls;
 use profiler_ebpf::memory::is_user_address;
-use profiler_ebpf::rows::{self, CfaKind, Rule};
-use profiler_ebpf::unwind::{self, Caller};
+use profiler_ebpf::unwind;
 use profiler_ebpf::wire::{
     CHUNK_WORDS, Counter, MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_FRAMES,
     NATIVE_FRAME_WORDS, NativeEnd, PYTHON_FRAME_WORDS, SampleHeader, how,
 };
 
-use super::maps::{EVENTS, MEMORY, SCRATCH, STAGES, Scratch, Walk};
+use super::maps::{EVENTS, MEMORY, SCRATCH, STAGES, Scratch};
 use super::{CurrentTask, count};
 
 /// Frames walked by one run of the program. With 33 tail calls at most (`MAX_TAIL_CALL_CNT`), 30 of them here,
@@ -66,7 +65,9 @@ fn frame(scratch: &mut Scratch) -> Result<(), NativeEnd> {
     scratch.words[at + 1] = walk.registers.sp;
     scratch.words[at + 2] = walk.how;
     scratch.header.native_frames = index as u16 + 1;
-    let (caller, guessed) = caller(walk)?;
+    let returns = walk.how & how::RETURN_ADDRESS != 0;
+    let (caller, guessed) = unwind::step(&CurrentTask, walk.registers, returns, walk.space, word)?;
+    let guessed = if guessed { how::GUESSED } else { 0 };
     let mut registers = caller.registers;
     if let Some(original) = calls::return_address_at(&walk.open, caller.slot) {
         registers.pc = original;
@@ -87,39 +88,6 @@ fn frame(scratch: &mut Scratch) -> Result<(), NativeEnd> {
         };
     scratch.walk.registers = registers;
     Ok(())
-}
-
-/// The caller, and whether it is a guess.
-#[inline(always)]
-fn caller(walk: &Walk) -> Result<(Caller, u64), NativeEnd> {
-    let frame = walk.registers;
-    let missing = match rule(walk) {
-        Some(rule) if !matches!(rule.cfa_kind(), CfaKind::Unknown) => {
-            return Ok((unwind::step_by_rule(&CurrentTask, frame, rule)?, 0));
-        }
-        Some(_) => NativeEnd::NoUnwindData,
-        None => NativeEnd::NoTable,
-    };
-    match unwind::step_by_frame_pointer(&CurrentTask, frame) {
-        Ok(caller) => Ok((caller, how::GUESSED)),
-        Err(NativeEnd::Unreadable) => Err(NativeEnd::Unreadable),
-        Err(NativeEnd::Root) if matches!(missing, NativeEnd::NoTable) => Err(NativeEnd::Root),
-        Err(_) => Err(missing),
-    }
-}
-
-/// The rule that holds where the walk stands, if the code there has a table.
-#[inline(always)]
-fn rule(walk: &Walk) -> Option<Rule> {
-    // A return address may be the first byte of the next function: its call lies before it.
-    let pc = walk.registers.pc - (walk.how & how::RETURN_ADDRESS);
-    let space = walk.space;
-    let mapping = unwind::find_mapping(pc, space.start, space.count, word)?;
-    if mapping.table == 0 {
-        return None;
-    }
-    let address = u32::try_from(pc - mapping.origin).ok()?;
-    rows::find(address, mapping.pages, |index| word(mapping.table + index))
 }
 
 /// A word of the memory both sides see.

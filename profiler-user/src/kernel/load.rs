@@ -1,7 +1,7 @@
 //! Loading, attaching, and the tables shared with the kernel side.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, ProgramArray, RingBuf};
@@ -19,6 +19,7 @@ use profiler_ebpf::wire::{
 use tokio::io::unix::AsyncFd;
 
 use super::arena::Arena;
+use super::multi::{CallSite, MultiProbes};
 use super::ring::RawEvent;
 use super::{KernelError, object, offsets};
 use crate::profile::Clock;
@@ -40,6 +41,10 @@ pub struct Kernel {
     config: Config,
     sampling: Vec<PerfEventLinkId>,
     stages: Option<ProgramArray<MapData>>,
+    /// For many probes at once, where the kernel can do that.
+    multi: Option<MultiProbes>,
+    /// The probes put on that way.
+    multi_links: Vec<OwnedFd>,
     pub(super) arena: Arena,
 }
 
@@ -63,10 +68,13 @@ impl Kernel {
             config,
             sampling: Vec::new(),
             stages: None,
+            multi: None,
+            multi_links: Vec::new(),
             arena: Arena::default(),
         };
         kernel.write_config()?;
         kernel.load_programs()?;
+        kernel.multi = MultiProbes::load(settings.object, &kernel.ebpf)?;
         Ok((kernel, EventRing(ring)))
     }
 
@@ -158,18 +166,30 @@ impl Kernel {
         Ok(())
     }
 
-    /// Puts a pair of probes on a driver function: its entry, and its return. `offset` is a file offset
-    /// at which all arguments and the return address are still in place.
-    pub fn attach_call(
-        &mut self,
-        file: &Path,
-        offset: u64,
-        function: u32,
-    ) -> Result<(), KernelError> {
+    /// Puts a pair of probes on each of these functions of a file: its entry, and its return.
+    pub fn attach_calls(&mut self, file: &Path, sites: &[CallSite]) -> Result<(), KernelError> {
+        if let Some(multi) = &self.multi {
+            match multi.attach(file, sites) {
+                Ok(links) => {
+                    self.multi_links.extend(links);
+                    return Ok(());
+                }
+                // One place that cannot be probed is enough. The others can, each for itself.
+                Err(error) => tracing::debug!("probes on {}, together: {error}", file.display()),
+            }
+        }
+        let mut failed = Ok(());
+        for site in sites {
+            failed = failed.and(self.attach_call(file, *site));
+        }
+        failed
+    }
+
+    fn attach_call(&mut self, file: &Path, site: CallSite) -> Result<(), KernelError> {
         for name in ["cuda_exit", "cuda_enter"] {
             let point = UProbeAttachPoint {
-                location: UProbeAttachLocation::AbsoluteOffset(offset),
-                cookie: Some(function.into()),
+                location: UProbeAttachLocation::AbsoluteOffset(site.file_offset),
+                cookie: Some(site.function.into()),
             };
             self.program::<UProbe>(name)?
                 .attach(point, file, UProbeScope::AllProcesses)

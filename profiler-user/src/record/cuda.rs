@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
 use crate::cuda::{CATALOGUE, is_driver, probe_sites};
-use crate::kernel::{Counters, Kernel, KernelError, monotonic_ns};
+use crate::kernel::{CallSite, Counters, Kernel, KernelError, monotonic_ns};
 use crate::profile::{CallStat, LatencyHistogram, Profile, ThreadId};
 use profiler_ebpf::wire::{CallKey, CallStats, Counter};
 
@@ -32,13 +32,14 @@ impl Drivers {
         }
         let sites = probe_sites(file);
         let handle = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let mut failed = None;
-        for site in &sites {
-            if let Err(error) = kernel.attach_call(&handle, site.file_offset, site.function) {
-                failed.get_or_insert(error);
-            }
-        }
-        if let Some(error) = failed {
+        let places: Vec<CallSite> = sites
+            .iter()
+            .map(|site| CallSite {
+                file_offset: site.file_offset,
+                function: site.function,
+            })
+            .collect();
+        if let Err(error) = kernel.attach_calls(&handle, &places) {
             self.notes.push(format!(
                 "CUDA driver {}: not every call is counted: {error}",
                 path

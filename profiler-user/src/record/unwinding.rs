@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, SpaceEntry, SpaceRef};
+use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, NO_TABLE_EVER, SpaceEntry, SpaceRef};
 
 use super::places::{Place, Places};
 use crate::kernel::{Kernel, KernelError};
@@ -201,10 +201,17 @@ fn entry(tables: &HashMap<FileId, Option<ReadyTable>>, mapping: &Mapping) -> Spa
     let none = SpaceEntry {
         start: mapping.start,
         end: mapping.end,
+        pages: NO_TABLE_EVER,
         ..SpaceEntry::default()
     };
-    let table = mapping.file.and_then(|file| tables.get(&file)?.as_ref());
-    let Some(table) = table else { return none };
+    let Some(file) = mapping.file else {
+        return none;
+    };
+    let table = match tables.get(&file) {
+        Some(Some(table)) => table,
+        Some(None) => return none,
+        None => return SpaceEntry { pages: 0, ..none },
+    };
     let Some(bias) = table.load.bias(mapping.start, mapping.file_offset) else {
         return none;
     };

@@ -42,13 +42,21 @@ impl Builder {
         }
     }
 
+    /// A table with what another one holds, and room for more rows.
+    pub fn again(table: &Table, text: &Text, more: usize) -> Self {
+        Self {
+            stats: table.stats,
+            ..Self::new(text, table.rows().len() + more)
+        }
+    }
+
     /// A function starts, at or behind the end of the last one.
     pub fn begin(&mut self, start: u32) -> Result<(), UnwindError> {
         if let Some(known_to) = self.known_to
             && start.saturating_sub(known_to) > MAX_PADDING
         {
             self.stats.gaps += 1;
-            self.push(known_to, Rule::UNKNOWN)?;
+            self.push(known_to, Rule::GAP)?;
         }
         Ok(())
     }
@@ -86,7 +94,7 @@ impl Builder {
     /// The table. Nothing is known behind the last function.
     pub fn finish(mut self) -> Result<Table, UnwindError> {
         if let Some(known_to) = self.known_to {
-            self.push(known_to, Rule::UNKNOWN)?;
+            self.push(known_to, Rule::GAP)?;
         }
         let rows = self.words.len() - self.directory;
         self.begin_pages(self.directory - 1, rows);
@@ -153,10 +161,10 @@ mod tests {
             (0x110, Some(rule(16))),
             (0x11f, Some(rule(16))),
             (0x12f, Some(rule(8))),
-            (0x130, Some(Rule::UNKNOWN)),
+            (0x130, Some(Rule::GAP)),
             (0x140, Some(rule(8))),
-            (0x150, Some(Rule::UNKNOWN)),
-            (0x3_ffff, Some(Rule::UNKNOWN)),
+            (0x150, Some(Rule::GAP)),
+            (0x3_ffff, Some(Rule::GAP)),
         ] {
             assert_eq!(table.find(BASE + address), expected, "{address:#x}");
         }

@@ -6,7 +6,7 @@ use object::elf::{self, FileHeader64};
 use object::endian::LittleEndian;
 use object::read::CompressionFormat;
 use object::read::elf::{
-    CompressionHeader as _, FileHeader as _, ProgramHeader as _, SectionHeader as _,
+    CompressionHeader as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, SymbolTable,
 };
 use object::{ReadRef, SectionIndex};
 
@@ -16,6 +16,8 @@ use super::text::Text;
 
 /// Call frame information is read as a whole: at most this much.
 const MAX_FRAME_BYTES: u64 = 256 << 20;
+/// Of the dynamic section so much is looked at.
+const MAX_DYNAMIC_BYTES: u64 = 1 << 16;
 /// Section and program headers that are looked at. What runs has a few dozen.
 const MAX_HEADERS: u64 = 4096;
 
@@ -101,6 +103,42 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
             (segment.p_type(LittleEndian) == elf::PT_LOAD && left > 0).then_some((offset, left))
         })?;
         self.data.read_bytes_at(offset, size.min(left)).ok()
+    }
+
+    /// The symbols of a table of the given kind, and their names; none if it is missing or damaged.
+    pub fn symbols(&self, kind: u32) -> SymbolTable<'d, FileHeader64<LittleEndian>, R> {
+        let find = || {
+            let count = self.header.shnum(LittleEndian, self.data).ok()? as u64;
+            check_size("section header table", count, MAX_HEADERS).ok()?;
+            let sections = self.header.sections(LittleEndian, self.data).ok()?;
+            sections.symbols(LittleEndian, self.data, kind).ok()
+        };
+        find().unwrap_or_default()
+    }
+
+    /// Address at which the kernel starts the program; `None` of a library, for which linkers put anything there.
+    pub fn start(&self) -> Option<u64> {
+        let executable = self.header.e_type(LittleEndian) == elf::ET_EXEC
+            || self.segment(elf::PT_INTERP).is_some()
+            || self.dynamic(elf::DT_FLAGS_1)? & u64::from(elf::DF_1_PIE) != 0;
+        let start = self.header.e_entry(LittleEndian);
+        (executable && start != 0).then_some(start)
+    }
+
+    /// The first value of a dynamic tag.
+    pub fn dynamic(&self, tag: i64) -> Option<u64> {
+        let (address, size) = self.segment(elf::PT_DYNAMIC)?;
+        let entries = self.loaded(address, size.min(MAX_DYNAMIC_BYTES))?;
+        entries
+            .chunks_exact(16)
+            .filter_map(|entry| {
+                let (tag, value) = entry.split_first_chunk::<8>()?;
+                let value = value.first_chunk::<8>()?;
+                Some((i64::from_le_bytes(*tag), u64::from_le_bytes(*value)))
+            })
+            .take_while(|(found, _)| *found != elf::DT_NULL)
+            .find(|(found, _)| *found == tag)
+            .map(|(_, value)| value)
     }
 
     /// The segment of the given type: address and size in the file.

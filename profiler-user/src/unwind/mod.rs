@@ -3,7 +3,8 @@
 //! The compiler's call frame information (`.eh_frame`) is read once per file, off the sampling path, and
 //! becomes rows of one word ([`profiler_ebpf::rows`]) that the kernel side searches. Nothing here knows
 //! about processes or about the kernel: a file goes in, a table comes out. What cannot be expressed as a
-//! row becomes an explicit row of no information and is counted; a table never guesses.
+//! row becomes an explicit row of no information and is counted; a table never guesses. Code that is not
+//! described at all (hand-written assembly) is followed instead, and believed where it proves itself ([`code`]).
 //!
 //! Two passes keep memory small: the first lists where functions lie and what describes them, so that they
 //! can be sorted; the second runs each description and appends its rows to the table.
@@ -11,7 +12,9 @@
 mod builder;
 mod cache;
 mod check;
+mod code;
 mod common;
+mod complete;
 mod elf;
 mod error;
 mod evaluate;
@@ -26,6 +29,7 @@ mod table;
 mod tests;
 mod text;
 mod trampoline;
+mod uncovered;
 
 use std::fs::File;
 
@@ -35,45 +39,94 @@ pub use cache::{Cache, CacheStats};
 pub use error::UnwindError;
 pub use table::{Table, TableStats, Unfit, UnfitCounts};
 
+use complete::{Uncovered, complete};
 use elf::{Elf, FrameKind};
 use input::Input;
+use text::Text;
 
 /// Rows a table may have; a file that needs more is refused. The largest known needs 2.4 million.
 const MAX_ROWS: usize = 16 << 20;
 
 /// Builds the table of an ELF file. The file's read position is moved.
 pub fn build(file: &File) -> Result<Table, UnwindError> {
-    build_from(&ReadCache::new(file), None, |input| input.build())
+    build_from(&ReadCache::new(file), None, &mut Anew)
+}
+
+/// As [`build`], but only from call frame information: code that is not described has no rows.
+pub fn build_described(file: &File) -> Result<Table, UnwindError> {
+    let data = ReadCache::new(file);
+    let elf = Elf::parse(&data)?;
+    described(&elf, None, &elf.text()?, &mut Anew)?.ok_or(UnwindError::NoFrames)
 }
 
 /// Builds the table of a file without call frame information from its debug file's `.debug_frame`. That the
 /// two belong together (debug link, build id) is for the caller to know.
 pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError> {
     let debug = ReadCache::new(debug);
-    build_from(&ReadCache::new(file), Some(&debug), |input| input.build())
+    build_from(&ReadCache::new(file), Some(&debug), &mut Anew)
 }
 
 /// Builds the table of an ELF image in memory, such as the vDSO's.
 pub fn build_from_bytes(image: &[u8]) -> Result<Table, UnwindError> {
-    build_from(image, None, |input| input.build())
+    build_from(image, None, &mut Anew)
+}
+
+/// How what was found in a file becomes rows.
+trait Make {
+    /// Rows from call frame information, unless none of the code is described.
+    fn described(&mut self, input: &Input) -> Result<Option<Table>, UnwindError>;
+    /// Rows for the code that is not described.
+    fn derived(&mut self, uncovered: &Uncovered) -> Result<Option<Table>, UnwindError>;
+}
+
+/// Everything is made anew.
+struct Anew;
+
+impl Make for Anew {
+    fn described(&mut self, input: &Input) -> Result<Option<Table>, UnwindError> {
+        input.build()
+    }
+
+    fn derived(&mut self, uncovered: &Uncovered) -> Result<Option<Table>, UnwindError> {
+        uncovered.derive()
+    }
 }
 
 /// Finds what to build from and has it built.
 fn build_from<'d, R: ReadRef<'d>>(
     data: R,
     debug: Option<R>,
-    mut build: impl FnMut(&Input) -> Result<Option<Table>, UnwindError>,
+    make: &mut impl Make,
 ) -> Result<Table, UnwindError> {
     let elf = Elf::parse(data)?;
     // A debug file has the segments of the file it is of, without what they hold.
     let debug = debug.map(Elf::parse).transpose()?;
     let text = elf.text()?;
-    let trampolines = trampoline::find(&elf, &text);
+    let described = described(&elf, debug.as_ref(), &text, make)?;
+    let table = match &described {
+        Some(table) => table,
+        None => &Table::empty(&text),
+    };
+    let uncovered = Uncovered::of(&elf, &text, table);
+    match make.derived(&uncovered)? {
+        Some(derived) => complete(table, &text, &derived),
+        None => described.ok_or(UnwindError::NoFrames),
+    }
+}
+
+/// The table of what is described, best source first.
+fn described<'d, R: ReadRef<'d>>(
+    elf: &Elf<'d, R>,
+    debug: Option<&Elf<'d, R>>,
+    text: &Text,
+    make: &mut impl Make,
+) -> Result<Option<Table>, UnwindError> {
+    let trampolines = trampoline::find(elf, text);
     let sources = [
-        (Some(&elf), FrameKind::EhFrame),
-        (Some(&elf), FrameKind::DebugFrame),
-        (debug.as_ref(), FrameKind::DebugFrame),
-        (Some(&elf), FrameKind::Nothing),
+        (Some(elf), FrameKind::EhFrame),
+        (Some(elf), FrameKind::DebugFrame),
+        (debug, FrameKind::DebugFrame),
+        (Some(elf), FrameKind::Nothing),
     ];
     for (from, kind) in sources {
         let Some(source) = from.map_or(Ok(None), |from| from.frames(kind))? else {
@@ -81,12 +134,12 @@ fn build_from<'d, R: ReadRef<'d>>(
         };
         let input = Input {
             source,
-            text: &text,
+            text,
             trampolines: &trampolines,
         };
-        if let Some(table) = build(&input)? {
-            return Ok(table);
+        if let Some(table) = make.described(&input)? {
+            return Ok(Some(table));
         }
     }
-    Err(UnwindError::NoFrames)
+    Ok(None)
 }

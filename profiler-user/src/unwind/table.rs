@@ -2,6 +2,8 @@
 
 use profiler_ebpf::rows::{self, Rule};
 
+use super::text::Text;
+
 /// Unwind rows of one file, in the form the kernel side searches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
@@ -16,6 +18,17 @@ pub struct Table {
 }
 
 impl Table {
+    /// A table that knows nothing of the code.
+    pub(super) fn empty(text: &Text) -> Self {
+        let pages = (text.end() >> rows::PAGE_SHIFT) + 1;
+        Self {
+            base: text.base,
+            pages,
+            words: vec![0; pages as usize + 1],
+            stats: TableStats::default(),
+        }
+    }
+
     /// The rule at an address in the file; `None` outside the table.
     pub fn find(&self, address: u64) -> Option<Rule> {
         let address = u32::try_from(address.checked_sub(self.base)?).ok()?;
@@ -50,6 +63,10 @@ pub struct TableStats {
     pub unknown: UnfitCounts,
     /// Rows that find the caller but not its frame pointer, since that is kept in a way rows cannot say.
     pub lost_fp: u64,
+    /// Functions without call frame information whose rows come from their code.
+    pub derived: u64,
+    /// Functions without call frame information, by their symbols, whose code was not understood.
+    pub not_derived: u64,
 }
 
 /// Why a piece of call frame information does not fit a row.

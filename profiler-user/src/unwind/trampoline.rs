@@ -25,7 +25,7 @@ pub(super) fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>, text: &Text) -> Vec<u64
         .iter()
         .map(|(from, to)| u64::from(to - from))
         .sum();
-    if size > MAX_SEARCHED || needs_others(elf) {
+    if size > MAX_SEARCHED || elf.dynamic(elf::DT_NEEDED).is_some() {
         return found;
     }
     for (from, to) in &text.ranges {
@@ -42,17 +42,4 @@ pub(super) fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>, text: &Text) -> Vec<u64
         );
     }
     found
-}
-
-/// Whether the dynamic section names a needed library.
-fn needs_others<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> bool {
-    let Some((address, size)) = elf.segment(elf::PT_DYNAMIC) else {
-        return false;
-    };
-    let entries = elf.loaded(address, size.min(1 << 16)).unwrap_or_default();
-    let tags = entries.chunks_exact(16).map(|entry| entry[..8].try_into());
-    tags.map_while(Result::ok)
-        .map(i64::from_le_bytes)
-        .take_while(|tag| *tag != elf::DT_NULL)
-        .any(|tag| tag == elf::DT_NEEDED)
 }

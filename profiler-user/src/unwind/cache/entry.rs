@@ -12,11 +12,11 @@ use crate::unwind::{MAX_ROWS, Table, TableStats, UnfitCounts};
 /// First word of each entry.
 const MAGIC: u64 = u64::from_le_bytes(*b"wstkrows");
 /// Raised with every change of what a rule means or of what is made of the same information.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Most words of a table.
 const MAX_WORDS: u64 = MAX_ROWS as u64 + (1 << (32 - PAGE_SHIFT)) + 1;
 /// Words of the header.
-const WORDS: usize = 19;
+const WORDS: usize = 21;
 const BYTES: usize = 8 * WORDS;
 
 /// The name of the entry of a table made from what has this fingerprint.
@@ -37,7 +37,7 @@ impl Entry {
         let words = bytes_of(&table.words);
         let mut header = [0; WORDS];
         let stats = &table.stats;
-        header[..15].copy_from_slice(&[
+        header[..17].copy_from_slice(&[
             MAGIC,
             VERSION,
             table.base,
@@ -52,15 +52,17 @@ impl Entry {
             stats.unknown.return_address,
             stats.unknown.malformed,
             stats.lost_fp,
+            stats.derived,
+            stats.not_derived,
             0,
         ]);
-        for (word, bytes) in header[15..].iter_mut().zip(fingerprint.0.chunks_exact(8)) {
+        for (word, bytes) in header[17..].iter_mut().zip(fingerprint.0.chunks_exact(8)) {
             *word = bytes
                 .iter()
                 .rev()
                 .fold(0, |word, byte| word << 8 | u64::from(*byte));
         }
-        header[14] = checksum(&header, words);
+        header[16] = checksum(&header, words);
         file.write_all(bytes_of(&header))?;
         file.write_all(words)
     }
@@ -71,7 +73,7 @@ impl Entry {
         file.read_exact(bytemuck::cast_slice_mut(&mut header))
             .ok()?;
         let [magic, version, base, pages, count, ..] = header;
-        let made_from: Vec<u8> = header[15..]
+        let made_from: Vec<u8> = header[17..]
             .iter()
             .flat_map(|word| word.to_le_bytes())
             .collect();
@@ -85,7 +87,7 @@ impl Entry {
         }
         let mut words = vec![0; usize::try_from(count).ok()?];
         file.read_exact(bytemuck::cast_slice_mut(&mut words)).ok()?;
-        let sum = std::mem::replace(&mut header[14], 0);
+        let sum = std::mem::replace(&mut header[16], 0);
         if sum != checksum(&header, bytes_of(&words)) {
             return None;
         }
@@ -105,6 +107,8 @@ impl Entry {
                     malformed: header[12],
                 },
                 lost_fp: header[13],
+                derived: header[14],
+                not_derived: header[15],
             },
         };
         check(&table).is_ok().then_some(table)

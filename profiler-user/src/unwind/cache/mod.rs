@@ -17,13 +17,16 @@ use std::path::PathBuf;
 
 use object::ReadCache;
 
-use super::input::Input;
-use super::{Table, UnwindError, build_from};
+use super::complete::Uncovered;
+use super::input::{Fingerprint, Input};
+use super::{Make, Table, UnwindError, build_from};
 use entry::Entry;
 use folder::Folder;
 
-/// Files with less call frame information are left out: building a table of 20,000 rows takes a millisecond.
+/// What is made from less is left out: building a table of 20,000 rows takes a millisecond.
 const MIN_BYTES: usize = 128 << 10;
+/// Code without such information from which this follows: deriving rows for it takes a millisecond too.
+const MIN_CODE_BYTES: usize = 64 << 10;
 /// Kept on disk at most, in bytes.
 const LIMIT: u64 = 512 << 20;
 
@@ -79,49 +82,57 @@ impl Cache {
 
     /// As [`super::build`], kept or built.
     pub fn build(&mut self, file: &File) -> Result<Table, UnwindError> {
-        build_from(&ReadCache::new(file), None, |input| self.get(input))
+        build_from(&ReadCache::new(file), None, self)
     }
 
     /// As [`super::build_with_debug`], kept or built.
     pub fn build_with_debug(&mut self, file: &File, debug: &File) -> Result<Table, UnwindError> {
         let debug = ReadCache::new(debug);
-        build_from(&ReadCache::new(file), Some(&debug), |input| self.get(input))
+        build_from(&ReadCache::new(file), Some(&debug), self)
     }
 
-    fn get(&mut self, input: &Input) -> Result<Option<Table>, UnwindError> {
-        match &self.folder {
-            Some(folder) if input.source.data.len() >= self.min_bytes => {
-                get(folder, &mut self.stats, input)
+    /// Kept or made.
+    fn get(
+        &mut self,
+        keep: bool,
+        fingerprint: impl FnOnce() -> Fingerprint,
+        make: impl FnOnce() -> Result<Option<Table>, UnwindError>,
+    ) -> Result<Option<Table>, UnwindError> {
+        let Some(folder) = self.folder.as_ref().filter(|_| keep) else {
+            return make();
+        };
+        let fingerprint = fingerprint();
+        let name = entry::name(&fingerprint);
+        if let Some(file) = folder.find(&name) {
+            if let Some(table) = Entry::read(&file, &fingerprint) {
+                folder.touch(&file);
+                self.stats.hits += 1;
+                return Ok(Some(table));
             }
-            _ => input.build(),
+            self.stats.rejected += 1;
         }
+        let Some(table) = make()? else {
+            return Ok(None);
+        };
+        match folder.store(&name, |file| Entry::write(file, &table, &fingerprint)) {
+            Ok(()) => {
+                self.stats.stored += 1;
+                self.stats.evicted += folder.evict(&name);
+            }
+            Err(_) => self.stats.not_stored += 1,
+        }
+        Ok(Some(table))
     }
 }
 
-fn get(
-    folder: &Folder,
-    stats: &mut CacheStats,
-    input: &Input,
-) -> Result<Option<Table>, UnwindError> {
-    let fingerprint = input.fingerprint();
-    let name = entry::name(&fingerprint);
-    if let Some(file) = folder.find(&name) {
-        if let Some(table) = Entry::read(&file, &fingerprint) {
-            folder.touch(&file);
-            stats.hits += 1;
-            return Ok(Some(table));
-        }
-        stats.rejected += 1;
+impl Make for Cache {
+    fn described(&mut self, input: &Input) -> Result<Option<Table>, UnwindError> {
+        let keep = input.source.data.len() >= self.min_bytes;
+        self.get(keep, || input.fingerprint(), || input.build())
     }
-    let Some(table) = input.build()? else {
-        return Ok(None);
-    };
-    match folder.store(&name, |file| Entry::write(file, &table, &fingerprint)) {
-        Ok(()) => {
-            stats.stored += 1;
-            stats.evicted += folder.evict(&name);
-        }
-        Err(_) => stats.not_stored += 1,
+
+    fn derived(&mut self, uncovered: &Uncovered) -> Result<Option<Table>, UnwindError> {
+        let keep = uncovered.bytes() >= MIN_CODE_BYTES;
+        self.get(keep, || uncovered.fingerprint(), || uncovered.derive())
     }
-    Ok(Some(table))
 }

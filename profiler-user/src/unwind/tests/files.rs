@@ -31,7 +31,7 @@ fn one(path: &Path) -> Compared {
 }
 
 /// Paths that match: a `*` stands for anything in one directory.
-fn expand(pattern: &str) -> Vec<PathBuf> {
+pub fn expand(pattern: &str) -> Vec<PathBuf> {
     let home = std::env::var("HOME").unwrap_or_default();
     let pattern = pattern.replace('~', &home);
     let Some((before, after)) = pattern.split_once('*') else {

@@ -3,6 +3,7 @@
 //! Two oracles: gimli's own evaluation with every expression computed over a made-up stack
 //! ([`reference`]), and framehop, an unwinder in use elsewhere ([`framehop`]).
 
+pub(super) use files::expand;
 pub(super) use fixture::Fixture;
 
 mod compare;
@@ -14,9 +15,10 @@ mod hostile;
 mod reference;
 mod sections;
 mod stack;
+mod walks;
 
 /// Notes that a test could not run, for `cargo xtask test` to count.
-fn skip(test: &str, reason: &str) {
+pub(super) fn skip(test: &str, reason: &str) {
     use std::io::Write as _;
     println!("skipped {test}: {reason}");
     let Some(path) = std::env::var_os("WHOLESTACK_SKIPS") else {
