@@ -12,6 +12,7 @@ mod naming;
 mod pipeline;
 mod places;
 mod pythons;
+mod reader;
 mod run;
 mod scout;
 mod tasks;

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
+use super::reader::Codes;
 use crate::cuda::CATALOGUE;
 use crate::process::{ElfLoad, FileId, FileTable, ProcessState};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
-use crate::python::{CodeCache, Interpreter, PythonBuild, is_plumbing};
+use crate::python::{Interpreter, PythonBuild, is_plumbing};
 use crate::stack::{Names, NativeName, PythonName};
 use crate::symbols::{KernelSymbols, NativeSymbols};
 
@@ -34,7 +35,6 @@ const UPROBES_PAGE: u64 = 0x7fff_ffff_e000;
 pub(super) struct NameSources {
     pub native: NativeSymbols,
     pub kernel: KernelSymbols,
-    pub code: CodeCache,
     /// Files looked at for a Python runtime, and what was found.
     pub interpreters: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
     /// Functions without a name that were found to evaluate Python frames: file, and file offset of their start.
@@ -47,9 +47,10 @@ pub(super) struct SampleNames<'a> {
     pub sources: &'a mut NameSources,
     pub files: &'a FileTable,
     pub process: Option<&'a ProcessState>,
-    pub pid: u32,
     /// The Python it was found to run.
     pub interpreter: Option<Interpreter>,
+    /// What its Python frames run.
+    pub codes: &'a Codes,
 }
 
 impl SampleNames<'_> {
@@ -170,11 +171,7 @@ impl Names for SampleNames<'_> {
     }
 
     fn python(&mut self, frame: &PythonFrame) -> PythonName<FrameId> {
-        let code = &mut self.sources.code;
-        let place = self
-            .interpreter
-            .as_ref()
-            .and_then(|interpreter| code.place(self.pid, interpreter, frame));
+        let place = self.codes.get(frame.code).map(|code| code.place(frame));
         let Some(place) = place else {
             return PythonName {
                 frame: self.unnamed(FrameKind::Python, "[python]", frame.code),
@@ -325,8 +322,8 @@ mod tests {
             sources: &mut NameSources::default(),
             files: &processes.files,
             process: processes.get(pid),
-            pid,
             interpreter: Some(interpreter()),
+            codes: &Codes::default(),
         };
         let merged = merge(&raw, &mut names);
         let labels: Vec<String> = merged

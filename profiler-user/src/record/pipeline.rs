@@ -8,6 +8,7 @@ use profiler_ebpf::wire::{Counter, ThreadExit};
 
 use super::cuda::{add_calls, book_limits, note_failure};
 use super::naming::{NameSources, SampleNames};
+use super::reader::{Codes, Event};
 use super::scout::Scouted;
 use super::tasks::Tasks;
 use super::{RecordError, Scope};
@@ -24,8 +25,21 @@ use crate::stack::merge;
 /// or came before.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub events: Vec<RawEvent>,
+    pub events: Vec<Event>,
     pub sideband: Vec<SidebandEvent>,
+}
+
+impl Batch {
+    /// Adds a later one.
+    pub fn append(&mut self, mut later: Self) {
+        self.events.append(&mut later.events);
+        self.sideband.append(&mut later.sideband);
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.sideband.is_empty()
+    }
 }
 
 /// Everything a recording knows, owned by one thread.
@@ -123,15 +137,15 @@ impl<W: Write> Pipeline<W> {
 
     /// Handles a batch in order of time.
     pub fn handle(&mut self, mut batch: Batch) -> Result<(), RecordError> {
-        batch.events.sort_by_key(RawEvent::time_ns);
+        batch.events.sort_by_key(|event| event.raw.time_ns());
         let mut sideband = batch.sideband.into_iter().peekable();
         for event in batch.events {
-            while let Some(record) = sideband.next_if(|record| record.time_ns() <= event.time_ns())
-            {
+            let now = event.raw.time_ns();
+            while let Some(record) = sideband.next_if(|record| record.time_ns() <= now) {
                 self.on_sideband(record);
             }
-            match event {
-                RawEvent::Sample(sample) => self.on_sample(&sample),
+            match event.raw {
+                RawEvent::Sample(sample) => self.on_sample(&sample, &event.codes),
                 RawEvent::ThreadExit(exit) => self.on_thread_exit(&exit),
                 RawEvent::Exec(exec) => self.on_exec(&exec),
                 RawEvent::Malformed => self.profile.accounting.lose(Loss::Malformed, 1),
@@ -246,13 +260,11 @@ impl<W: Write> Pipeline<W> {
         if let Some(interpreter) = self.interpreters.get(&parent).copied() {
             self.interpreters.insert(pid, interpreter);
         }
-        self.sources.code.fork(parent, pid);
     }
 
     /// A process ended, or became another program.
     fn forget(&mut self, pid: u32) {
         self.interpreters.remove(&pid);
-        self.sources.code.forget(pid);
     }
 
     fn on_mappings(&mut self, mapped: &[(u32, Mapping)]) {
@@ -274,7 +286,7 @@ impl<W: Write> Pipeline<W> {
         }
     }
 
-    fn on_sample(&mut self, raw: &RawSample) {
+    fn on_sample(&mut self, raw: &RawSample, codes: &Codes) {
         let header = &raw.header;
         let (pid, tid) = (header.tgid, header.tid);
         let comm = comm_text(&header.comm);
@@ -292,8 +304,8 @@ impl<W: Write> Pipeline<W> {
             sources: &mut self.sources,
             files: &self.processes.files,
             process: self.processes.get(pid),
-            pid,
             interpreter,
+            codes,
         };
         let merged = merge(raw, &mut names);
         let profile = &mut self.profile;
@@ -412,10 +424,6 @@ impl<W: Write> Pipeline<W> {
             ("mapped files not opened", self.processes.files.not_opened),
             ("mappings not kept", self.processes.mappings_over_limit),
             ("processes forgotten early", self.processes.forgotten),
-            (
-                "Python frames without a name: their code was gone before it was read",
-                self.sources.code.unreadable,
-            ),
         ] {
             if count > 0 {
                 self.profile
@@ -446,6 +454,10 @@ impl<W: Write> Pipeline<W> {
     fn book_notes(&mut self, scouted: Scouted) {
         for (name, count) in [
             ("Python processes not watched", scouted.pythons_over_limit),
+            (
+                "Python frames without a name: their code was gone before it was read",
+                scouted.codes_unreadable,
+            ),
             ("process records seen late", scouted.records_missed),
             (
                 "unwind tables that could not be had",

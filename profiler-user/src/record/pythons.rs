@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use profiler_ebpf::wire::PythonInfo;
 
+use super::reader::Interpreters;
 use crate::kernel::{Kernel, KernelError};
 use crate::python::{Interpreter, PythonBuild};
 
 /// Python processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pythons {
-    understood: HashMap<u32, PythonInfo>,
+    /// For those who read names.
+    interpreters: Interpreters,
+    understood: HashMap<u32, Interpreter>,
     /// Versions that are not understood, and the processes in which they were found.
     not_understood: BTreeMap<String, HashSet<u32>>,
     /// Processes the kernel side had no room for.
@@ -18,6 +21,15 @@ pub(super) struct Pythons {
 }
 
 impl Pythons {
+    pub fn new(interpreters: Interpreters) -> Self {
+        Self {
+            interpreters,
+            understood: HashMap::new(),
+            not_understood: BTreeMap::new(),
+            over_limit: 0,
+        }
+    }
+
     /// A process mapped a Python.
     pub fn found(&mut self, kernel: &mut Kernel, pid: u32, build: &PythonBuild, bias: u64) {
         let Some(interpreter) = Interpreter::new(build, bias) else {
@@ -25,12 +37,19 @@ impl Pythons {
             processes.insert(pid);
             return;
         };
-        let info = interpreter.info();
-        if self.understood.get(&pid) == Some(&info) {
-            return;
+        if self.understood.get(&pid) != Some(&interpreter) {
+            self.is(kernel, pid, interpreter);
         }
-        self.understood.insert(pid, info);
-        self.tell(kernel, pid, &info);
+    }
+
+    fn is(&mut self, kernel: &mut Kernel, pid: u32, interpreter: Interpreter) {
+        self.understood.insert(pid, interpreter);
+        // First: samples with Python frames come as soon as the kernel side knows.
+        if self.interpreters.insert(pid, interpreter) {
+            self.tell(kernel, pid, &interpreter.info());
+        } else {
+            self.over_limit += 1;
+        }
     }
 
     fn tell(&mut self, kernel: &mut Kernel, pid: u32, info: &PythonInfo) {
@@ -43,9 +62,8 @@ impl Pythons {
 
     /// A process was made by fork; the kernel side has copied what it knew.
     pub fn fork(&mut self, kernel: &mut Kernel, parent: u32, child: u32) {
-        if let Some(info) = self.understood.get(&parent).copied() {
-            self.understood.insert(child, info);
-            self.tell(kernel, child, &info);
+        if let Some(interpreter) = self.understood.get(&parent).copied() {
+            self.is(kernel, child, interpreter);
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::pipeline::Batch;
+use super::reader::Event;
 use super::worker::Worker;
 use super::{RecordError, RecordSettings, Scope, command};
 use crate::kernel::sideband::Sideband;
@@ -105,7 +106,7 @@ pub async fn record<W: Write + Send + 'static>(
         ..Profile::default()
     };
     let kernel = Arc::new(Mutex::new(kernel));
-    let worker = Worker::start(
+    let mut worker = Worker::start(
         Arc::clone(&kernel),
         profile,
         scope.clone(),
@@ -162,7 +163,7 @@ pub async fn record<W: Write + Send + 'static>(
                 }
             }
         }
-        if !rings.pass_on(&worker, false).await {
+        if !rings.pass_on(&mut worker, false).await {
             break Ended::Failed;
         }
         if matches!(scope, Scope::Pids(_)) && worker.shared.targets_gone.load(Ordering::Relaxed) {
@@ -170,7 +171,7 @@ pub async fn record<W: Write + Send + 'static>(
         }
     };
     worker.stop().await;
-    rings.pass_on(&worker, true).await;
+    rings.pass_on(&mut worker, true).await;
     let (profile, out) = worker.finish().await?;
     Ok(Recorded {
         profile,
@@ -277,14 +278,19 @@ impl Rings {
     /// Passes on what waits: all of it if asked, else a batch or so. Samples are taken first: then every
     /// process record older than one of them is taken with it, or was before.
     /// False if nobody takes it any more.
-    async fn pass_on<W: Write + Send + 'static>(&mut self, worker: &Worker<W>, all: bool) -> bool {
+    async fn pass_on<W: Write + Send + 'static>(
+        &mut self,
+        worker: &mut Worker<W>,
+        all: bool,
+    ) -> bool {
         loop {
             let mut batch = Batch::default();
-            self.events.get_mut().drain(&mut batch.events, BATCH_EVENTS);
+            let mut events = Vec::new();
+            self.events.get_mut().drain(&mut events, BATCH_EVENTS);
+            batch.events.extend(events.into_iter().map(Event::from));
             self.sideband.get_mut().drain(&mut batch.sideband);
             let full = batch.events.len() == BATCH_EVENTS;
-            let empty = batch.events.is_empty() && batch.sideband.is_empty();
-            if !empty && !worker.handle(batch).await {
+            if !worker.handle(batch).await {
                 return false;
             }
             if !full || !all && worker.tasks.capacity() == 0 {

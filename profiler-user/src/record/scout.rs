@@ -11,6 +11,7 @@ use super::RecordError;
 use super::builder::{Builder, Built};
 use super::cuda::Drivers;
 use super::pythons::Pythons;
+use super::reader::Interpreters;
 use super::unwinding::{UnwindLimits, Unwinding};
 use crate::kernel::Kernel;
 use crate::kernel::sideband::{MappingRecord, SidebandEvent};
@@ -58,6 +59,8 @@ pub(super) struct Scouted {
     pub notes: Vec<String>,
     pub pythons_over_limit: u64,
     pub records_missed: u64,
+    /// Python frames whose code object could not be read.
+    pub codes_unreadable: u64,
     pub unwinding: UnwindLimits,
 }
 
@@ -66,6 +69,7 @@ impl Scout {
         kernel: Arc<Mutex<Kernel>>,
         targets: Option<HashSet<u32>>,
         unwind_tables: bool,
+        interpreters: Interpreters,
     ) -> Result<Self, RecordError> {
         let (tasks, inbox) = sync_channel(QUEUE);
         let results = tasks.clone();
@@ -74,7 +78,7 @@ impl Scout {
             kernel,
             files: FileTable::new(),
             seen: HashMap::new(),
-            pythons: Pythons::default(),
+            pythons: Pythons::new(interpreters),
             drivers: Drivers::default(),
             unwinding: Unwinding::new(),
             builder,
@@ -148,6 +152,7 @@ impl Scout {
             notes,
             pythons_over_limit: self.pythons.over_limit,
             records_missed: 0,
+            codes_unreadable: 0,
             unwinding: self.unwinding.limits,
         }
     }
