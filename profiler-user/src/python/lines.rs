@@ -186,6 +186,64 @@ mod tests {
         assert_eq!(line(32), None);
     }
 
+    /// What CPython 3.8 made of a function on lines 4 to 213, with the offsets at which its own `dis` has lines begin.
+    #[test]
+    fn signed_deltas() {
+        let table = [
+            0, 1, 2, 1, 2, 2, 2, 254, 4, 3, 6, 1, 2, 255, 10, 3, 8, 127, 0, 74,
+        ];
+        let starts = [
+            (0, 5),
+            (2, 6),
+            (4, 8),
+            (6, 6),
+            (10, 9),
+            (16, 10),
+            (18, 9),
+            (28, 12),
+            (36, 213),
+        ];
+        let line = |offset| LineTable::SignedDeltas.line_of(&table, 4, offset);
+        assert_eq!(line(-1), Some(4));
+        for (index, (start, expected)) in starts.into_iter().enumerate() {
+            let end = starts.get(index + 1).map_or(46, |(next, _)| *next);
+            for offset in start..end {
+                assert_eq!(line(offset), Some(expected), "byte {offset}");
+            }
+        }
+    }
+
+    /// The same function from CPython 3.10, whose `co_lines` gives the stretches in bytes; its frames count units of two.
+    #[test]
+    fn unit_deltas() {
+        let table = [2, 1, 2, 1, 2, 2, 4, 254, 6, 3, 2, 1, 6, 255, 16, 3];
+        let stretches = [
+            (0, 2, 5),
+            (2, 4, 6),
+            (4, 6, 8),
+            (6, 10, 6),
+            (10, 16, 9),
+            (16, 18, 10),
+            (18, 24, 9),
+            (24, 40, 12),
+        ];
+        let line = |unit| LineTable::UnitDeltas.line_of(&table, 4, unit);
+        assert_eq!(line(-1), Some(4));
+        for (start, end, expected) in stretches {
+            for byte in (start..end).step_by(2) {
+                assert_eq!(line(byte / 2), Some(expected), "byte {byte}");
+            }
+        }
+        assert_eq!(line(20), None);
+        assert_eq!(LineTable::UnitDeltas.line_of(&[4, 128], 7, 1), None);
+        assert_eq!(
+            LineTable::UnitDeltas.line_of(&[4, 128, 2, 1], 7, 2),
+            Some(8)
+        );
+        assert_eq!(LineTable::UnitDeltas.line_of(&[4], 7, i64::MAX), None);
+        assert_eq!(LineTable::SignedDeltas.line_of(&[0, 128], 7, 0), None);
+    }
+
     /// Numbers of several bytes, and tables that are cut or nonsense.
     #[test]
     fn long_numbers_and_garbage() {
