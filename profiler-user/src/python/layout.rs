@@ -86,7 +86,8 @@ const FRAME_OBJECTS: PythonInfo = PythonInfo {
     cframe_current_frame: 0,
     cframe_previous: 0,
     frame_start: 24,
-    frame_code_word: (32 - 24) / 8,
+    // `f_code` at 32, behind `f_back` at 24.
+    frame_code_word: 1,
     frame_previous_word: 0,
     frame_instruction_word: 0,
     frame_flags_word: 0,
@@ -215,7 +216,7 @@ const V3_12: Layout = Layout {
         cframe_current_frame: 0,
         cframe_previous: 8,
         frame_code_word: 0,
-        frame_previous_word: 8 / 8,
+        frame_previous_word: 1,
         // `owner` is the byte at 70.
         frame_flags_shift: 8 * (70 - 64),
         anchors: anchors::SHIM,

@@ -10,7 +10,7 @@ use crate::process::{ElfLoad, FileId, FileTable, ProcessState};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
 use crate::python::{Interpreter, PythonBuild, is_plumbing};
 use crate::stack::{Names, NativeName, PythonName};
-use crate::symbols::{KernelSymbols, NativeSymbols};
+use crate::symbols::{KernelSymbols, NativeSymbols, SourcePlace};
 
 /// Functions that threads and programs begin with.
 const ROOTS: [&str; 8] = [
@@ -82,6 +82,19 @@ impl SampleNames<'_> {
     }
 }
 
+/// The functions at a place that calls, innermost first, without the calling machinery that the compiler put into another
+/// function; all of them where there is nothing else.
+fn without_machinery(functions: &[SourcePlace]) -> &[SourcePlace] {
+    let machinery = functions
+        .iter()
+        .take_while(|place| is_plumbing(&place.function))
+        .count();
+    match &functions[machinery..] {
+        [] => functions,
+        others => others,
+    }
+}
+
 impl Names for SampleNames<'_> {
     type Frame = FrameId;
 
@@ -127,6 +140,7 @@ impl Names for SampleNames<'_> {
             .last()
             .map_or("", |function| function.function.as_str());
         let python = self.sources.interpreters.get(&id).and_then(Option::as_ref);
+        let in_python = python.is_some();
         let name = NativeName {
             frame: Vec::new(),
             evaluator: python.is_some_and(|(build, load)| {
@@ -135,7 +149,7 @@ impl Names for SampleNames<'_> {
             }) || place
                 .unnamed_start
                 .is_some_and(|start| self.sources.evaluators.contains(&(id, start))),
-            plumbing: python.is_some()
+            plumbing: in_python
                 && !place.functions.is_empty()
                 && place
                     .functions
@@ -153,7 +167,12 @@ impl Names for SampleNames<'_> {
                 ..name
             };
         }
-        let frames = place.functions.iter().map(|function| {
+        let shown = if returns != 0 && in_python && self.interpreter.is_some() {
+            without_machinery(&place.functions)
+        } else {
+            &place.functions
+        };
+        let frames = shown.iter().map(|function| {
             let frame = Frame {
                 kind: FrameKind::Native,
                 function: self.profile.strings.intern(&function.function),
@@ -304,6 +323,25 @@ mod tests {
             .for_each(|frame| bytes.extend(bytes_of(frame)));
         bytes.extend(bytes_of(&python));
         bytes
+    }
+
+    /// Machinery inside another function is left out where that function calls, and stays where it stands alone.
+    #[test]
+    fn machinery_within_functions() {
+        let place = |function: &str| SourcePlace {
+            function: function.to_owned(),
+            file: String::new(),
+            line: 0,
+        };
+        let functions = [
+            "_PyObject_VectorcallTstate",
+            "PyObject_CallOneArg",
+            "list_sort_impl",
+        ];
+        let places = functions.map(place);
+        assert_eq!(without_machinery(&places), &places[2..]);
+        assert_eq!(without_machinery(&places[..2]), &places[..2]);
+        assert!(without_machinery(&[]).is_empty());
     }
 
     /// Stored bytes of the ring go all the way to named frames, with no kernel side and no rights.
