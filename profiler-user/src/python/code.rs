@@ -70,8 +70,19 @@ pub struct CodeReader {
     codes: HashMap<u32, HashMap<u64, Arc<Code>>>,
     /// How many there are.
     kept: usize,
+    /// What was lost on the way.
+    pub losses: CodeLosses,
+}
+
+/// Code objects that could not be had, or had to be read again.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct CodeLosses {
     /// Frames whose code object could not be read.
     pub unreadable: u64,
+    /// Addresses found to hold another code object than before.
+    pub replaced: u64,
+    /// How often all were forgotten, being too many.
+    pub forgotten: u64,
 }
 
 impl CodeReader {
@@ -86,8 +97,11 @@ impl CodeReader {
             .codes
             .get(&pid)
             .and_then(|codes| codes.get(&frame.code));
-        if let Some(code) = known.filter(|code| code.check == frame.check) {
-            return Some(Arc::clone(code));
+        if let Some(code) = known {
+            if code.check == frame.check {
+                return Some(Arc::clone(code));
+            }
+            self.losses.replaced += 1;
         }
         // What is there now must be what was there at the sample.
         let code = read_code(
@@ -97,12 +111,13 @@ impl CodeReader {
         )
         .filter(|code| code.check == frame.check);
         let Some(code) = code else {
-            self.unreadable += 1;
+            self.losses.unreadable += 1;
             return None;
         };
         if self.kept >= MAX_CODES {
             self.codes.clear();
             self.kept = 0;
+            self.losses.forgotten += 1;
         }
         let code = Arc::new(code);
         let codes = self.codes.entry(pid).or_default();

@@ -16,7 +16,7 @@ mod thread_layout;
 mod thread_name;
 mod version;
 
-pub use code::{Code, CodeReader, PythonPlace};
+pub use code::{Code, CodeLosses, CodeReader, PythonPlace};
 pub use detect::{PythonBuild, detect};
 pub use interpreter::Interpreter;
 pub use plumbing::is_plumbing;

@@ -3,17 +3,36 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use super::RecordError;
-use crate::process::{ElfLoad, FileId};
-use crate::unwind::{Cache, Table};
+use crate::process::{DebugReference, ElfLoad, FileId, TargetRoot};
+use crate::unwind::{Cache, Table, UnwindError};
 
 /// What became of a file.
 pub(super) struct Built {
     pub file: FileId,
-    /// The table; `None` where there is none to be had.
-    pub table: Option<(Table, ElfLoad)>,
+    /// The table, or why there is none.
+    pub table: Result<(Table, ElfLoad), NoTable>,
+}
+
+/// Why a file has no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoTable {
+    /// It is no program or library, but memory of another name, or data.
+    NotCode,
+    /// It cannot be had.
+    Failed,
+}
+
+/// Where a file lies: its debug file is looked for from there.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    /// Root of a process that maps it.
+    pub root: Arc<TargetRoot>,
+    /// Its path there.
+    pub path: Vec<u8>,
 }
 
 /// A file to build a table for.
@@ -21,6 +40,7 @@ struct Job {
     bytes: u64,
     file: FileId,
     handle: File,
+    origin: Option<Origin>,
 }
 
 /// A running builder.
@@ -41,7 +61,7 @@ impl Builder {
     }
 
     /// Has a table built. Files are few (their number is bounded where they are found), so the queue is too.
-    pub fn build(&self, file: FileId, handle: File) {
+    pub fn build(&self, file: FileId, handle: File, origin: Option<Origin>) {
         let bytes = handle
             .metadata()
             .map_or(u64::MAX, |metadata| metadata.len());
@@ -50,6 +70,7 @@ impl Builder {
             bytes,
             file,
             handle,
+            origin,
         });
     }
 }
@@ -57,7 +78,7 @@ impl Builder {
 fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
     let mut waiting: BinaryHeap<Reverse<(u64, FileId)>> = BinaryHeap::new();
     let mut cache = Cache::open();
-    let mut handles = std::collections::HashMap::new();
+    let mut jobs = std::collections::HashMap::new();
     loop {
         // Take all there is, so that the smallest comes first; wait only when there is nothing to do.
         loop {
@@ -67,13 +88,9 @@ fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
                 inbox.try_recv()
             };
             match job {
-                Ok(Job {
-                    bytes,
-                    file,
-                    handle,
-                }) => {
-                    waiting.push(Reverse((bytes, file)));
-                    handles.insert(file, handle);
+                Ok(job) => {
+                    waiting.push(Reverse((job.bytes, job.file)));
+                    jobs.insert(job.file, job);
                 }
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return,
@@ -82,22 +99,32 @@ fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
         let Some(Reverse((_, file))) = waiting.pop() else {
             continue;
         };
-        let Some(handle) = handles.remove(&file) else {
+        let Some(job) = jobs.remove(&file) else {
             continue;
         };
-        let table = build(&mut cache, &handle);
+        let table = build(&mut cache, &job);
         if !done(Built { file, table }) {
             return;
         }
     }
 }
 
-fn build(cache: &mut Cache, handle: &File) -> Option<(Table, ElfLoad)> {
-    match cache.build(handle) {
-        Ok(table) => Some((table, ElfLoad::read(handle)?)),
+fn build(cache: &mut Cache, job: &Job) -> Result<(Table, ElfLoad), NoTable> {
+    let handle = &job.handle;
+    let origin = job.origin.as_ref();
+    // Whoever has the file may say what its code is, as far as the file itself does not.
+    let debug =
+        origin.and_then(|origin| DebugReference::of(handle).find(&origin.root, &origin.path));
+    let with_debug = debug.and_then(|debug| cache.build_with_debug(handle, &debug).ok());
+    let table = with_debug.map_or_else(|| cache.build(handle), Ok);
+    match table {
+        Ok(table) => Ok((table, ElfLoad::read(handle).ok_or(NoTable::Failed)?)),
+        Err(UnwindError::NotElf) => Err(NoTable::NotCode),
         Err(error) => {
-            tracing::debug!("no unwind table: {error}");
-            None
+            let path = origin.map_or(&b"a file"[..], |origin| &origin.path);
+            let path = String::from_utf8_lossy(path);
+            tracing::debug!("no unwind table of {path}: {error}");
+            Err(NoTable::Failed)
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Drivers {
 
 impl Drivers {
     /// A process mapped a file that was not seen before, at `mapped_ns`; `None` if that was before the
-    /// recording began.
+    /// recording began. True if it is a driver.
     pub fn mapped(
         &mut self,
         kernel: &mut Kernel,
@@ -26,9 +26,9 @@ impl Drivers {
         file: &File,
         pid: u32,
         mapped_ns: Option<u64>,
-    ) {
+    ) -> bool {
         if !is_driver(path, file) {
-            return;
+            return false;
         }
         let sites = probe_sites(file);
         let handle = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -57,6 +57,7 @@ impl Drivers {
                 sites.len()
             ));
         }
+        true
     }
 }
 

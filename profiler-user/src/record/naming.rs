@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
+use super::generated::{GeneratedNames, is_memory};
 use super::reader::Codes;
 use crate::cuda::CATALOGUE;
-use crate::process::{ElfLoad, FileId, FileTable, ProcessState};
+use crate::process::{ElfLoad, FileId, FileTable, ProcessState, TargetMemory, TargetRoot};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
 use crate::python::{Interpreter, PythonBuild, is_plumbing};
 use crate::stack::{Names, NativeName, PythonName};
-use crate::symbols::{KernelSymbols, NativeSymbols, SourcePlace};
+use crate::symbols::{CALL_BYTES, KernelSymbols, NativeSymbols, SourcePlace, follows_call};
 
 /// Functions that threads and programs begin with.
 const ROOTS: [&str; 8] = [
@@ -30,11 +31,15 @@ const MAX_EVALUATORS: usize = 4096;
 /// Where x86-64 Linux puts that page: the last below the end of user space (kernel/events/uprobes.c).
 const UPROBES_PAGE: u64 = 0x7fff_ffff_e000;
 
+/// Stands for the module of code that a program generated and gave a name.
+const GENERATED: &str = "[jit]";
+
 /// Every source of names, kept for the whole recording.
 #[derive(Default)]
 pub(super) struct NameSources {
     pub native: NativeSymbols,
     pub kernel: KernelSymbols,
+    pub generated: GeneratedNames,
     /// Files looked at for a Python runtime, and what was found.
     pub interpreters: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
     /// Functions without a name that were found to evaluate Python frames: file, and file offset of their start.
@@ -47,6 +52,7 @@ pub(super) struct SampleNames<'a> {
     pub sources: &'a mut NameSources,
     pub files: &'a FileTable,
     pub process: Option<&'a ProcessState>,
+    pub pid: u32,
     /// The Python it was found to run.
     pub interpreter: Option<Interpreter>,
     /// What its Python frames run.
@@ -72,13 +78,59 @@ impl SampleNames<'_> {
     fn nowhere(&mut self, module: &str, frame: &NativeFrame) -> NativeName<Vec<FrameId>> {
         let named = self.unnamed(FrameKind::Native, module, frame.pc);
         // Without the file there is no telling whether a call comes before: a guess stays one.
-        NativeName {
-            frame: vec![named],
-            evaluator: false,
-            plumbing: false,
-            root: false,
-            plausible: frame.how & how::GUESSED == 0,
+        one_frame(named, frame.how & how::GUESSED == 0)
+    }
+
+    /// A native frame in memory without a file.
+    fn in_memory(&mut self, frame: &NativeFrame, pc: u64) -> NativeName<Vec<FrameId>> {
+        match self.generated(frame, pc) {
+            Some(name) => name,
+            None => {
+                let named = self.unnamed(FrameKind::Native, "[anon]", frame.pc);
+                one_frame(named, self.is_believed(frame))
+            }
         }
+    }
+
+    /// A native frame in code that the process generated and gave a name.
+    fn generated(&mut self, frame: &NativeFrame, pc: u64) -> Option<NativeName<Vec<FrameId>>> {
+        let function = self.sources.generated.name(self.pid, pc)?;
+        let function = self.profile.strings.intern(&function);
+        let module = self.intern(GENERATED);
+        let named = self.profile.intern_frame(Frame {
+            kind: FrameKind::Native,
+            module,
+            ..Frame::marker(function)
+        });
+        Some(one_frame(named, self.is_believed(frame)))
+    }
+
+    /// Whether a frame in memory is to be believed: a guess only if a call stands right before its address, in the
+    /// memory as it is now.
+    fn is_believed(&self, frame: &NativeFrame) -> bool {
+        if frame.how & how::GUESSED == 0 {
+            return true;
+        }
+        let mut before = [0; CALL_BYTES];
+        let memory = TargetMemory::new(self.pid);
+        // Code may begin with its page, and what comes before not be there.
+        let in_page = CALL_BYTES.min((frame.pc % 4096) as usize);
+        [CALL_BYTES, in_page].into_iter().any(|bytes| {
+            let before = &mut before[..bytes];
+            let start = frame.pc.checked_sub(bytes as u64);
+            start.is_some_and(|start| memory.read_into(start, before)) && follows_call(before)
+        })
+    }
+}
+
+/// One frame, and whether it is to be believed.
+fn one_frame(frame: FrameId, plausible: bool) -> NativeName<Vec<FrameId>> {
+    NativeName {
+        frame: vec![frame],
+        evaluator: false,
+        plumbing: false,
+        root: false,
+        plausible,
     }
 }
 
@@ -125,16 +177,17 @@ impl Names for SampleNames<'_> {
         };
         let Some(id) = mapping.file else {
             // The page the kernel puts its return probes' code on; it reports no mapping for it.
-            let module = if (UPROBES_PAGE..UPROBES_PAGE + 4096).contains(&pc) {
-                "[uprobes]"
-            } else {
-                "[anon]"
-            };
-            return self.nowhere(module, frame);
+            if (UPROBES_PAGE..UPROBES_PAGE + 4096).contains(&pc) {
+                return self.nowhere("[uprobes]", frame);
+            }
+            return self.in_memory(frame, pc);
         };
-        let file = self.files.get(id);
+        let Some(file) = self.files.get(id) else {
+            return self.nowhere("[unmapped]", frame);
+        };
         let offset = mapping.file_offset_of(pc);
-        let place = self.sources.native.place(id, file, offset);
+        let root = || TargetRoot::of(self.pid);
+        let place = self.sources.native.place(id, file, offset, root);
         let outermost = place
             .functions
             .last()
@@ -144,7 +197,7 @@ impl Names for SampleNames<'_> {
         let name = NativeName {
             frame: Vec::new(),
             evaluator: python.is_some_and(|(build, load)| {
-                load.address(offset)
+                load.code_address(offset)
                     .is_some_and(|address| build.evaluates_at(address))
             }) || place
                 .unnamed_start
@@ -158,6 +211,12 @@ impl Names for SampleNames<'_> {
             root: ROOTS.contains(&outermost),
             plausible: returns == 0 || place.is_call.unwrap_or(frame.how & how::GUESSED == 0),
         };
+        if place.functions.is_empty()
+            && is_memory(&file.path)
+            && let Some(generated) = self.generated(frame, pc)
+        {
+            return generated;
+        }
         let module = self.intern(&file.path);
         if place.functions.is_empty() {
             let start = place.unnamed_start.unwrap_or(offset);
@@ -246,8 +305,12 @@ impl Names for SampleNames<'_> {
             return;
         };
         let offset = mapping.file_offset_of(pc);
-        let file = self.files.get(id);
-        if let Some(start) = self.sources.native.place(id, file, offset).unnamed_start {
+        let Some(file) = self.files.get(id) else {
+            return;
+        };
+        let root = || TargetRoot::of(self.pid);
+        let place = self.sources.native.place(id, file, offset, root);
+        if let Some(start) = place.unnamed_start {
             self.sources.evaluators.insert((id, start));
         }
     }
@@ -360,6 +423,7 @@ mod tests {
             sources: &mut NameSources::default(),
             files: &processes.files,
             process: processes.get(pid),
+            pid,
             interpreter: Some(interpreter()),
             codes: &Codes::default(),
         };

@@ -11,7 +11,7 @@ use super::pipeline::Batch;
 use crate::kernel::ring::{RawEvent, RawSample};
 use crate::kernel::sideband::SidebandEvent;
 use crate::process::exists;
-use crate::python::{Code, CodeReader, Interpreter};
+use crate::python::{Code, CodeLosses, CodeReader, Interpreter};
 
 /// Processes with an interpreter kept.
 const MAX_PROCESSES: usize = 65536;
@@ -88,9 +88,9 @@ impl Reader {
         }
     }
 
-    /// Frames whose code object could not be read.
-    pub fn unreadable(&self) -> u64 {
-        self.codes.unreadable
+    /// What could not be read.
+    pub fn losses(&self) -> CodeLosses {
+        self.codes.losses
     }
 
     /// Puts a batch's events in order of time and reads what the samples in it run.

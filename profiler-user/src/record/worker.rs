@@ -163,7 +163,7 @@ impl<W: Write + Send + 'static> Worker<W> {
         // A thread that has ended is found out when it is joined.
         let _ = self.hand_over().await;
         let scouted = Scouted {
-            codes_unreadable: self.reader.unreadable(),
+            codes: self.reader.losses(),
             ..self.scout.finish()
         };
         let told = self.tasks.send(Task::Scouted(scouted)).await;

@@ -5,7 +5,7 @@
 //! its place among the native frames by address, without any symbol. Where the native walk ended early,
 //! the Python frames that no native frame could claim follow behind a marker; nothing is dropped.
 
-use profiler_ebpf::wire::{Gil, NativeEnd, NativeFrame, PythonEnd, PythonFrame};
+use profiler_ebpf::wire::{Gil, NativeEnd, NativeFrame, PythonEnd, PythonFrame, how};
 
 use super::evaluations::{Extent, Walks, anchored};
 use crate::kernel::ring::RawSample;
@@ -64,6 +64,8 @@ pub struct Merged<F> {
     pub frames: Vec<F>,
     /// Why it is not whole; `None` if it is.
     pub truncation: Option<Truncation>,
+    /// Whether a frame in it was found without unwind data: a guess, checked.
+    pub guessed: bool,
     /// The interpreter's lock.
     pub gil: GilState,
 }
@@ -81,7 +83,7 @@ pub fn merge<N: Names>(sample: &RawSample, names: &mut N) -> Merged<N::Frame> {
     for (index, address) in sample.kernel.iter().enumerate() {
         frames.push(names.kernel(*address, index == 0));
     }
-    let native_whole = user_frames(sample, names, &mut frames);
+    let walk = user_frames(sample, names, &mut frames);
     let python_end = PythonEnd::from_id(sample.header.python_end);
     if python_end == Some(PythonEnd::Depth) {
         frames.push(names.marker(PYTHON_CUT));
@@ -91,13 +93,26 @@ pub fn merge<N: Names>(sample: &RawSample, names: &mut N) -> Merged<N::Frame> {
     }
     Merged {
         frames,
-        truncation: truncation(sample, native_whole, names.runs_python()),
+        truncation: truncation(sample, walk.whole, names.runs_python()),
+        guessed: walk.guessed,
         gil: gil(sample),
     }
 }
 
-/// Adds the user part. Returns whether the native walk reached the thread's root.
-fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::Frame>) -> bool {
+/// How far the native walk got.
+struct NativeWalk {
+    /// It reached the thread's root.
+    whole: bool,
+    /// A frame of it that is shown was guessed.
+    guessed: bool,
+}
+
+/// Adds the user part.
+fn user_frames<N: Names>(
+    sample: &RawSample,
+    names: &mut N,
+    frames: &mut Vec<N::Frame>,
+) -> NativeWalk {
     let mut call = sample
         .header
         .open_call
@@ -124,11 +139,13 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     let mut python = python.iter().peekable();
 
     let mut ended_in_evaluator = false;
+    let mut guessed = false;
     for (index, (name, extent)) in native.into_iter().zip(&extents).enumerate() {
         let leaf = index == 0;
         if extent.evaluator && !name.evaluator {
             names.evaluates(&sample.native[index]);
         }
+        guessed |= sample.native[index].how & how::GUESSED != 0;
         // Everything up to here has a stack pointer below the call's: it is inside.
         if let Some((id, _)) = call.take_if(|(_, sp)| extent.start > *sp) {
             frames.push(names.call(id));
@@ -156,7 +173,7 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     }
     let left: Vec<PythonFrame> = python.copied().collect();
     rest(names, frames, &left, call, joined);
-    whole
+    NativeWalk { whole, guessed }
 }
 
 /// The native frames' names, up to a caller that the walk cannot have come to in a right way.

@@ -9,8 +9,9 @@ use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use rustc_hash::FxHashMap;
 
 use super::calls::{CALL_BYTES, follows_call};
-use super::extents::Extents;
-use crate::process::{FileId, MappedFile};
+use super::debug_info::DebugInfo;
+use super::extents::AllExtents;
+use crate::process::{FileId, MappedFile, TargetRoot};
 
 /// Places kept; when there are more all are forgotten and asked again.
 const MAX_PLACES: usize = 1 << 20;
@@ -42,10 +43,12 @@ pub struct NativePlace {
 pub struct NativeSymbols {
     symbolizer: Symbolizer,
     places: FxHashMap<(FileId, u64), Rc<NativePlace>>,
+    /// Where each file's debug information is.
+    debug: DebugInfo,
     /// Function extents of files with unnamed code.
-    extents: FxHashMap<FileId, Extents>,
-    /// How often everything was forgotten.
-    pub forgotten: u64,
+    extents: AllExtents,
+    /// How often all places were forgotten.
+    places_forgotten: u64,
 }
 
 impl Default for NativeSymbols {
@@ -55,34 +58,46 @@ impl Default for NativeSymbols {
             .enable_code_info(true)
             .enable_inlined_fns(true)
             .enable_demangling(true)
+            // It would look in our root, not in the target's.
+            .set_debug_dirs(Some([""; 0]))
             .build();
         Self {
             symbolizer,
             places: FxHashMap::default(),
-            extents: FxHashMap::default(),
-            forgotten: 0,
+            debug: DebugInfo::default(),
+            extents: AllExtents::default(),
+            places_forgotten: 0,
         }
     }
 }
 
 impl NativeSymbols {
     /// What executes at a file offset. For a caller give the offset of its return address minus one, which
-    /// lies inside the call.
-    pub fn place(&mut self, id: FileId, file: &MappedFile, offset: u64) -> Rc<NativePlace> {
+    /// lies inside the call. `root` gives the root of a process that maps the file.
+    pub fn place(
+        &mut self,
+        id: FileId,
+        file: &MappedFile,
+        offset: u64,
+        root: impl FnOnce() -> Option<TargetRoot>,
+    ) -> Rc<NativePlace> {
         if let Some(known) = self.places.get(&(id, offset)) {
             return Rc::clone(known);
         }
         if self.places.len() >= MAX_PLACES {
             self.places.clear();
-            self.forgotten += 1;
+            self.places_forgotten += 1;
         }
-        let functions = file
-            .handle_path()
-            .map(|path| self.functions(&path, offset))
-            .unwrap_or_default();
+        let functions = match file.file().zip(file.handle_path()) {
+            Some((handle, own)) => {
+                self.debug.look(id, handle, &file.key.path, root);
+                self.functions(id, &own, offset)
+            }
+            None => Vec::new(),
+        };
         let unnamed_start = functions
             .is_empty()
-            .then(|| self.function_start(id, file, offset))
+            .then(|| self.extents.start_of(id, file.file(), offset))
             .flatten();
         let place = Rc::new(NativePlace {
             functions,
@@ -93,25 +108,44 @@ impl NativeSymbols {
         place
     }
 
-    fn function_start(&mut self, id: FileId, file: &MappedFile, offset: u64) -> Option<u64> {
-        let extents = self
-            .extents
-            .entry(id)
-            .or_insert_with(|| file.file().map(Extents::read).unwrap_or_default());
-        extents.start_of(offset)
+    /// How often places, or where functions begin, were forgotten since there were too many.
+    pub fn forgotten(&self) -> u64 {
+        self.places_forgotten + self.extents.forgotten
     }
 
-    fn functions(&self, path: &Path, offset: u64) -> Vec<SourcePlace> {
-        let source = Source::Elf(Elf::new(path));
-        match self
-            .symbolizer
-            .symbolize_single(&source, Input::FileOffset(offset))
-        {
+    /// Debug files left out since there are too many.
+    pub fn debug_files_over_limit(&self) -> u64 {
+        self.debug.over_limit
+    }
+
+    fn functions(&self, id: FileId, own: &Path, offset: u64) -> Vec<SourcePlace> {
+        let apart = self.debug.apart(id, offset);
+        let from_debug_file =
+            apart.map(|(path, address)| self.ask(path, Input::VirtOffset(address), true));
+        let found = from_debug_file.unwrap_or_default();
+        if !found.is_empty() {
+            return found;
+        }
+        // What is stripped of its debug information has none to be read; its link would be followed in our root.
+        let has_own = !self.debug.has_link(id);
+        self.ask(own, Input::FileOffset(offset), has_own)
+    }
+
+    /// Asks for the functions at a place; with or without reading debug information.
+    fn ask(&self, path: &Path, at: Input<u64>, debug: bool) -> Vec<SourcePlace> {
+        let mut elf = Elf::new(path);
+        elf.debug_syms = debug;
+        match self.symbolizer.symbolize_single(&Source::Elf(elf), at) {
             Ok(Symbolized::Sym(symbol)) => functions_of(&symbol),
             Ok(Symbolized::Unknown(_)) => Vec::new(),
             Err(error) => {
                 tracing::debug!("no symbols in {}: {error}", path.display());
-                Vec::new()
+                // Damaged debug information takes no symbols away.
+                if debug {
+                    self.ask(path, at, false)
+                } else {
+                    Vec::new()
+                }
             }
         }
     }

@@ -26,6 +26,15 @@ pub(super) fn small_part(part: &Part) -> String {
     format!("{:.2} %", part.percent)
 }
 
+/// `18.2 MiB`, or `<0.1 MiB` for what would read as nothing.
+pub(super) fn mebibytes(bytes: u64) -> String {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    if bytes > 0 && mebibytes < 0.05 {
+        return "<0.1 MiB".to_owned();
+    }
+    format!("{mebibytes:.1} MiB")
+}
+
 /// `1 CPU`, `16 CPUs`, `3 processes`.
 pub(super) fn plural(count: u64, noun: &str) -> String {
     match (count, noun.ends_with('s')) {
@@ -74,6 +83,13 @@ mod tests {
         assert_eq!(small_part(&Part::new(12, 18_775, "")), "0.06 %");
         assert_eq!(small_part(&Part::new(1, 1_000_000, "")), "<0.01 %");
         assert_eq!(small_part(&Part::new(0, 1_000_000, "")), "0.00 %");
+    }
+
+    /// Sizes in one unit, and none that is there reads as nothing.
+    #[test]
+    fn sizes() {
+        let sizes = [0, 1, 60_000, 19_100_000].map(mebibytes);
+        assert_eq!(sizes, ["0.0 MiB", "<0.1 MiB", "0.1 MiB", "18.2 MiB"]);
     }
 
     /// Nouns agree with their number.

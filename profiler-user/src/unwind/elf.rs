@@ -28,15 +28,13 @@ pub(super) struct Elf<'d, R: ReadRef<'d>> {
     header: &'d FileHeader64<LittleEndian>,
 }
 
-/// Where call frame information can be found, best first.
+/// The forms of call frame information, the better one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameKind {
     /// `.eh_frame`: of everything that runs.
     EhFrame,
     /// `.debug_frame`: beside it, or instead.
     DebugFrame,
-    /// None.
-    Nothing,
 }
 
 /// A section of call frame information.
@@ -54,8 +52,7 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
     /// Reads the headers.
     pub fn parse(data: R) -> Result<Self, UnwindError> {
         let unreadable = |_| UnwindError::Elf("damaged headers");
-        let header = FileHeader64::<LittleEndian>::parse(data)
-            .map_err(|_| UnwindError::Elf("no such header"))?;
+        let header = FileHeader64::<LittleEndian>::parse(data).map_err(|_| UnwindError::NotElf)?;
         let endian = header
             .endian()
             .map_err(|_| UnwindError::Elf("big-endian"))?;
@@ -85,12 +82,6 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
                 None => self.eh_frame_by_segment(),
             },
             FrameKind::DebugFrame => self.section(b".debug_frame", kind),
-            // A C library without any information still has its trampoline.
-            FrameKind::Nothing => Ok(Some(FrameSource {
-                kind,
-                data: Cow::Borrowed(&[]),
-                address: 0,
-            })),
         }
     }
 
@@ -254,10 +245,7 @@ mod tests {
     #[test]
     fn refuses_other_files() {
         let parse = |bytes: &[u8]| Elf::parse(bytes).and_then(|elf| elf.text()).err();
-        assert_eq!(
-            parse(b"#!/bin/sh\n"),
-            Some(UnwindError::Elf("no such header"))
-        );
+        assert_eq!(parse(b"#!/bin/sh\n"), Some(UnwindError::NotElf));
         let mut header = [0u8; 64];
         header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         header[18] = 183;

@@ -3,6 +3,9 @@
 /// A file for which no table can be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnwindError {
+    /// Not a 64-bit ELF file.
+    #[error("not a 64-bit ELF file")]
+    NotElf,
     /// Not an ELF file that can be read.
     #[error("not a readable 64-bit little-endian ELF file: {0}")]
     Elf(&'static str),

@@ -59,7 +59,7 @@ pub fn build_described(file: &File) -> Result<Table, UnwindError> {
     described(&elf, None, &elf.text()?, &mut Anew)?.ok_or(UnwindError::NoFrames)
 }
 
-/// Builds the table of a file without call frame information from its debug file's `.debug_frame`. That the
+/// As [`build`], with the file's debug file: its `.debug_frame` fills in where the file itself says nothing. That the
 /// two belong together (debug link, build id) is for the caller to know.
 pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError> {
     let debug = ReadCache::new(debug);
@@ -93,14 +93,17 @@ impl Make for Anew {
 }
 
 /// Finds what to build from and has it built.
+///
+/// A program whose compiler wrote no `.eh_frame` still has that of the code it begins with: so the other sources are
+/// asked whenever they are there, and not only where there is none.
 fn build_from<'d, R: ReadRef<'d>>(
     data: R,
     debug: Option<R>,
     make: &mut impl Make,
 ) -> Result<Table, UnwindError> {
     let elf = Elf::parse(data)?;
-    // A debug file has the segments of the file it is of, without what they hold.
-    let debug = debug.map(Elf::parse).transpose()?;
+    // A debug file that cannot be read is no worse than none.
+    let debug = debug.and_then(|debug| Elf::parse(debug).ok());
     let text = elf.text()?;
     let described = described(&elf, debug.as_ref(), &text, make)?;
     let table = match &described {
@@ -114,7 +117,7 @@ fn build_from<'d, R: ReadRef<'d>>(
     }
 }
 
-/// The table of what is described, best source first.
+/// The table of what is described: by `.eh_frame`, and by `.debug_frame` where that says nothing.
 fn described<'d, R: ReadRef<'d>>(
     elf: &Elf<'d, R>,
     debug: Option<&Elf<'d, R>>,
@@ -122,24 +125,17 @@ fn described<'d, R: ReadRef<'d>>(
     make: &mut impl Make,
 ) -> Result<Option<Table>, UnwindError> {
     let trampolines = trampoline::find(elf, text);
-    let sources = [
-        (Some(elf), FrameKind::EhFrame),
-        (Some(elf), FrameKind::DebugFrame),
-        (debug, FrameKind::DebugFrame),
-        (Some(elf), FrameKind::Nothing),
-    ];
-    for (from, kind) in sources {
-        let Some(source) = from.map_or(Ok(None), |from| from.frames(kind))? else {
-            continue;
-        };
-        let input = Input {
-            source,
-            text,
-            trampolines: &trampolines,
-        };
-        if let Some(table) = make.described(&input)? {
-            return Ok(Some(table));
-        }
-    }
-    Ok(None)
+    let debug_frames = [Some(elf), debug]
+        .into_iter()
+        .flatten()
+        .filter_map(|elf| elf.frames(FrameKind::DebugFrame).ok().flatten());
+    make.described(&Input {
+        sources: elf
+            .frames(FrameKind::EhFrame)?
+            .into_iter()
+            .chain(debug_frames)
+            .collect(),
+        text,
+        trampolines: &trampolines,
+    })
 }

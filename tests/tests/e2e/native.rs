@@ -88,3 +88,19 @@ fn training_stacks_are_whole() {
         assert!(chance > ALPHA, "{books:#?}");
     }
 }
+
+/// What the unwind tables of a process took is said: something, and far less than the files are large.
+#[test]
+fn table_memory_is_said() {
+    require_bpf!();
+    require_python!();
+    for run in trainings() {
+        let books = &run.report.summary;
+        let (tables, bytes) = (books.unwind_tables, books.unwind_table_bytes);
+        println!("{}: {tables} tables, {bytes} bytes", run.python.version);
+        assert!(
+            tables > 3 && (100_000..64 << 20).contains(&bytes),
+            "{books:#?}"
+        );
+    }
+}

@@ -272,3 +272,16 @@ fn nothing_is_shown_as_nothing() {
     empty.header.native_end = NativeEnd::NoUserStack as u8;
     assert_eq!(merged(&empty), (NOTHING.to_owned(), None));
 }
+
+/// A stack says that a frame in it was guessed, unless that frame was not believed.
+#[test]
+fn guesses_are_said() {
+    let guessed = |callers: [u64; 2]| {
+        let mut sample = sample(&[(200, 10), (callers[0], 20), (callers[1], 30)], &[]);
+        sample.native[2].how = how::GUESSED | how::RETURN_ADDRESS;
+        merge(&sample, &mut Letters::default()).guessed
+    };
+    assert!(guessed([201, 1]));
+    assert!(!guessed([201, 13]));
+    assert!(!guessed([13, 1]));
+}

@@ -6,6 +6,7 @@ use profiler_ebpf::rows::{CfaKind, FpKind, Rule, row_address, row_rule};
 
 use crate::unwind::{Table, build, build_with_debug};
 
+use super::compare::compare_debug;
 use super::fixture::{Fixture, rules, table};
 
 /// With frame pointers most rows count from the frame pointer, without them from the stack pointer.
@@ -181,4 +182,41 @@ fn debug_frame() {
             assert_eq!(table(&compressed), whole);
         }
     }
+}
+
+/// What compilers make for a debugger only, beside the `.eh_frame` that a program begins with all the same.
+const FOR_DEBUGGERS: [&str; 4] = [
+    "-g",
+    "-fomit-frame-pointer",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-unwind-tables",
+];
+
+/// A program whose own functions only `.debug_frame` describes: they are in the table, beside those of `.eh_frame`;
+/// when the program was split, from its debug file, and without that file not at all.
+#[test]
+fn split_debug_frame() {
+    let test = "unwind::fixtures::split_debug_frame";
+    let Some(fixture) = Fixture::build(test, &FOR_DEBUGGERS) else {
+        return;
+    };
+    let whole = table(&fixture.path);
+    let compared = compare_debug(&fixture.path, &whole);
+    assert!(compared.same > 50, "{compared:?}");
+    assert_ne!(rules(&whole, fixture.symbol("_start")), [Rule::UNKNOWN]);
+    let (Some(stripped), Some(debug)) = (
+        fixture.changed(test, &["objcopy", "--strip-all"]),
+        fixture.changed(test, &["objcopy", "--only-keep-debug"]),
+    ) else {
+        return;
+    };
+    let (stripped, debug) = (File::open(stripped).unwrap(), File::open(debug).unwrap());
+    let without = build(&stripped).unwrap();
+    assert_eq!(rules(&without, fixture.symbol("main")), [Rule::GAP]);
+    assert_ne!(rules(&without, fixture.symbol("_start")), [Rule::UNKNOWN]);
+    // Symbols are gone, and with them what they tell of code that is not described: it has no rows either way.
+    let split = build_with_debug(&stripped, &debug).unwrap();
+    assert_eq!((split.base, split.words), (whole.base, whole.words));
+    let rubbish = File::open("/proc/version").unwrap();
+    assert_eq!(build_with_debug(&stripped, &rubbish), Ok(without));
 }
