@@ -32,12 +32,13 @@ pub(super) fn parts<'d, R: ReadRef<'d>>(
             address >= section.address() && address - section.address() < section.size()
         })
         .and_then(|section| section.data_range(address, size.min(MAX_CODE)).ok()?);
-    let targets: Vec<u64> = jumps(code.unwrap_or_default(), address)
+    let mut targets: Vec<u64> = jumps(code.unwrap_or_default(), address)
         .filter(|target| !(address..address.saturating_add(size)).contains(target))
         .collect();
+    targets.sort_unstable();
     if !targets.is_empty() {
         let found = middles(elf, &targets).unwrap_or_default();
-        parts.extend(found.into_iter().take(MAX_PARTS));
+        parts.extend(found);
     }
     parts
 }
@@ -56,7 +57,7 @@ fn jumps(code: &[u8], address: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The pieces of code around these addresses that begin in the middle of a function.
+/// The pieces of code around these addresses, which are sorted, that begin in the middle of a function.
 fn middles<'d, R: ReadRef<'d>>(
     elf: &ElfFile64<'d, Endianness, R>,
     targets: &[u64],
@@ -79,14 +80,18 @@ fn middles<'d, R: ReadRef<'d>>(
         };
         let start = entry.initial_address();
         let range = start..start.saturating_add(entry.len());
-        if !targets.iter().any(|target| range.contains(target)) {
+        let next = targets.partition_point(|target| *target < range.start);
+        if !targets
+            .get(next)
+            .is_some_and(|target| range.contains(target))
+        {
             continue;
         }
         let row = entry.unwind_info_for_address(&frames, &bases, &mut context, start);
         let at_entry = row.is_ok_and(|row| {
             matches!(row.cfa(), CfaRule::RegisterAndOffset { register, offset: 8 } if *register == RSP)
         });
-        if !at_entry {
+        if !at_entry && found.len() < MAX_PARTS {
             found.push((range.start, range.end));
         }
     }
