@@ -10,6 +10,7 @@ pub mod pythons;
 pub mod recorder;
 pub mod report;
 pub mod rights;
+pub mod samples;
 pub mod scratch;
 pub mod statistics;
 pub mod target;

@@ -137,7 +137,7 @@ fn push(scratch: &mut Scratch, frame: PythonFrame) -> Result<(), PythonEnd> {
 fn anchor_last(scratch: &mut Scratch, anchor: u64) {
     let count = forgotten(&scratch.header.python_frames);
     let next = forgotten(&scratch.python_next) as usize;
-    if count == 0 || next < PYTHON_FRAME_WORDS || next > MAX_FRAME_WORDS {
+    if count == 0 || !(PYTHON_FRAME_WORDS..=MAX_FRAME_WORDS).contains(&next) {
         return;
     }
     let at = next - PYTHON_FRAME_WORDS + 2;

@@ -127,6 +127,16 @@ impl SharedMemory for Kernel {
 }
 
 impl Kernel {
+    /// Has a whole chunk ready beyond what was taken, so that taking need not wait for the kernel.
+    pub fn keep_ready(&mut self) -> Result<(), KernelError> {
+        let wanted = u64::from(self.arena.words.end()) + u64::from(CHUNK_WORDS);
+        let chunks = self.arena.chunks.len() as u64;
+        if chunks * u64::from(CHUNK_WORDS) < wanted && chunks < u64::from(MAX_CHUNKS) {
+            self.add_chunk()?;
+        }
+        Ok(())
+    }
+
     fn add_chunk(&mut self) -> Result<(), KernelError> {
         let failed = |error: &dyn std::error::Error| map_error("MEMORY", error);
         let definition = aya_obj::Map::new_from_params(ARRAY, 4, 8, CHUNK_WORDS, MMAPABLE);

@@ -1,7 +1,7 @@
-//! The thread that builds unwind tables, small files first.
+//! Unwind tables are built: of small files where the builder is asked, of others on a thread of its own, smallest first.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -35,6 +35,10 @@ pub(super) struct Origin {
     pub path: Vec<u8>,
 }
 
+/// Files up to this size are small: their tables take a few milliseconds, less than it takes a busy machine to wake another
+/// thread.
+const SMALL_BYTES: u64 = 8 << 20;
+
 /// A file to build a table for.
 struct Job {
     bytes: u64,
@@ -43,8 +47,19 @@ struct Job {
     origin: Option<Origin>,
 }
 
+/// Files that wait, the smallest first.
+#[derive(Default)]
+struct Waiting {
+    order: BinaryHeap<Reverse<(u64, FileId)>>,
+    jobs: HashMap<FileId, Job>,
+}
+
 /// A running builder.
-pub(super) struct Builder(Sender<Job>);
+pub(super) struct Builder {
+    others: Sender<Job>,
+    small: Waiting,
+    cache: Cache,
+}
 
 impl Builder {
     /// Starts the thread; `done` is called on it with each result, and says whether anyone still listens.
@@ -57,59 +72,77 @@ impl Builder {
                 what: "cannot start a thread",
                 source,
             })?;
-        Ok(Self(jobs))
+        Ok(Self {
+            others: jobs,
+            small: Waiting::default(),
+            cache: Cache::open(),
+        })
     }
 
-    /// Has a table built. Files are few (their number is bounded where they are found), so the queue is too.
-    pub fn build(&self, file: FileId, handle: File, origin: Option<Origin>) {
+    /// Has a table built, a small file's by [`Self::build_small`]. Files are few (their number is bounded where they are
+    /// found), so the queues are too.
+    pub fn build(&mut self, file: FileId, handle: File, origin: Option<Origin>) {
         let bytes = handle
             .metadata()
             .map_or(u64::MAX, |metadata| metadata.len());
-        // A builder that has ended leaves the file without a table, which every sample in it shows.
-        let _ = self.0.send(Job {
+        let job = Job {
             bytes,
             file,
             handle,
             origin,
-        });
+        };
+        if bytes <= SMALL_BYTES {
+            self.small.add(job);
+        } else {
+            // A thread that has ended leaves the file without a table, which every sample in it shows.
+            let _ = self.others.send(job);
+        }
+    }
+
+    /// Builds the table of the smallest file that waits for it here; `None` if none does.
+    pub fn build_small(&mut self) -> Option<Built> {
+        let job = self.small.next()?;
+        Some(build(&mut self.cache, &job))
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, job: Job) {
+        self.order.push(Reverse((job.bytes, job.file)));
+        self.jobs.insert(job.file, job);
+    }
+
+    fn next(&mut self) -> Option<Job> {
+        let Reverse((_, file)) = self.order.pop()?;
+        self.jobs.remove(&file)
     }
 }
 
 fn work(inbox: &Receiver<Job>, done: &impl Fn(Built) -> bool) {
-    let mut waiting: BinaryHeap<Reverse<(u64, FileId)>> = BinaryHeap::new();
+    let mut waiting = Waiting::default();
     let mut cache = Cache::open();
-    let mut jobs = std::collections::HashMap::new();
     loop {
         // Take all there is, so that the smallest comes first; wait only when there is nothing to do.
         loop {
-            let job = if waiting.is_empty() {
+            let job = if waiting.jobs.is_empty() {
                 inbox.recv().map_err(|_| TryRecvError::Disconnected)
             } else {
                 inbox.try_recv()
             };
             match job {
-                Ok(job) => {
-                    waiting.push(Reverse((job.bytes, job.file)));
-                    jobs.insert(job.file, job);
-                }
+                Ok(job) => waiting.add(job),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return,
             }
         }
-        let Some(Reverse((_, file))) = waiting.pop() else {
-            continue;
-        };
-        let Some(job) = jobs.remove(&file) else {
-            continue;
-        };
-        let table = build(&mut cache, &job);
-        if !done(Built { file, table }) {
+        let Some(job) = waiting.next() else { continue };
+        if !done(build(&mut cache, &job)) {
             return;
         }
     }
 }
 
-fn build(cache: &mut Cache, job: &Job) -> Result<(Table, ElfLoad), NoTable> {
+fn build(cache: &mut Cache, job: &Job) -> Built {
     let handle = &job.handle;
     let origin = job.origin.as_ref();
     // Whoever has the file may say what its code is, as far as the file itself does not.
@@ -117,8 +150,10 @@ fn build(cache: &mut Cache, job: &Job) -> Result<(Table, ElfLoad), NoTable> {
         origin.and_then(|origin| DebugReference::of(handle).find(&origin.root, &origin.path));
     let with_debug = debug.and_then(|debug| cache.build_with_debug(handle, &debug).ok());
     let table = with_debug.map_or_else(|| cache.build(handle), Ok);
-    match table {
-        Ok(table) => Ok((table, ElfLoad::read(handle).ok_or(NoTable::Failed)?)),
+    let table = match table {
+        Ok(table) => ElfLoad::read(handle)
+            .map(|load| (table, load))
+            .ok_or(NoTable::Failed),
         Err(UnwindError::NotElf) => Err(NoTable::NotCode),
         Err(error) => {
             let path = origin.map_or(&b"a file"[..], |origin| &origin.path);
@@ -126,5 +161,9 @@ fn build(cache: &mut Cache, job: &Job) -> Result<(Table, ElfLoad), NoTable> {
             tracing::debug!("no unwind table of {path}: {error}");
             Err(NoTable::Failed)
         }
+    };
+    Built {
+        file: job.file,
+        table,
     }
 }

@@ -13,6 +13,7 @@ mod limits;
 mod naming;
 mod pipeline;
 mod places;
+mod priority;
 mod pythons;
 mod reader;
 mod run;

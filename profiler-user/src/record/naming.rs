@@ -10,8 +10,10 @@ use crate::cuda::CATALOGUE;
 use crate::process::{ElfLoad, FileId, FileTable, ProcessState, TargetMemory, TargetRoot};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
 use crate::python::{Interpreter, PythonBuild, is_plumbing};
-use crate::stack::{Names, NativeName, PythonName};
-use crate::symbols::{CALL_BYTES, KernelSymbols, NativeSymbols, SourcePlace, follows_call};
+use crate::stack::{Evidence, Names, NativeName, PythonName};
+use crate::symbols::{
+    CALL_BYTES, FramePointer, KernelSymbols, NativeSymbols, SourcePlace, follows_call,
+};
 
 /// Functions that threads and programs begin with.
 const ROOTS: [&str; 8] = [
@@ -27,6 +29,15 @@ const ROOTS: [&str; 8] = [
 
 /// Functions without a name kept as evaluators: each interpreter file has one or two.
 const MAX_EVALUATORS: usize = 4096;
+
+/// Functions that go on in an exception's handler: towards their end they replace what they saved at their start, their own
+/// return address included, by what the handler's function saved.
+const TO_HANDLERS: [&str; 4] = [
+    "_Unwind_RaiseException",
+    "_Unwind_Resume",
+    "_Unwind_Resume_or_Rethrow",
+    "_Unwind_ForcedUnwind",
+];
 
 /// Where x86-64 Linux puts that page: the last below the end of user space (kernel/events/uprobes.c).
 const UPROBES_PAGE: u64 = 0x7fff_ffff_e000;
@@ -131,6 +142,7 @@ fn one_frame(frame: FrameId, plausible: bool) -> NativeName<Vec<FrameId>> {
         plumbing: false,
         root: false,
         plausible,
+        evidence: Evidence::default(),
     }
 }
 
@@ -173,7 +185,11 @@ impl Names for SampleNames<'_> {
             return self.nowhere("[exited]", frame);
         };
         let Some(mapping) = process.space.find(pc).copied() else {
-            return self.nowhere("[unmapped]", frame);
+            // Nothing calls from where there is no code.
+            return NativeName {
+                plausible: returns == 0,
+                ..self.nowhere("[unmapped]", frame)
+            };
         };
         let Some(id) = mapping.file else {
             // The page the kernel puts its return probes' code on; it reports no mapping for it.
@@ -194,13 +210,14 @@ impl Names for SampleNames<'_> {
             .map_or("", |function| function.function.as_str());
         let python = self.sources.interpreters.get(&id).and_then(Option::as_ref);
         let in_python = python.is_some();
+        let address = |at: u64| pc.wrapping_sub(offset).wrapping_add(at);
         let name = NativeName {
             frame: Vec::new(),
             evaluator: python.is_some_and(|(build, load)| {
                 load.code_address(offset)
                     .is_some_and(|address| build.evaluates_at(address))
             }) || place
-                .unnamed_start
+                .start
                 .is_some_and(|start| self.sources.evaluators.contains(&(id, start))),
             plumbing: in_python
                 && !place.functions.is_empty()
@@ -210,6 +227,16 @@ impl Names for SampleNames<'_> {
                     .all(|place| is_plumbing(&place.function)),
             root: ROOTS.contains(&outermost),
             plausible: returns == 0 || place.is_call.unwrap_or(frame.how & how::GUESSED == 0),
+            evidence: Evidence {
+                start: place.start.map(address),
+                calls: place.calls.map(address),
+                frame_pointer: Some(match place.frame {
+                    FramePointer::Own => true,
+                    FramePointer::OwnInCalls => returns != 0,
+                    FramePointer::Other => false,
+                }),
+                returns_elsewhere: TO_HANDLERS.contains(&outermost),
+            },
         };
         if place.functions.is_empty()
             && is_memory(&file.path)
@@ -219,7 +246,7 @@ impl Names for SampleNames<'_> {
         }
         let module = self.intern(&file.path);
         if place.functions.is_empty() {
-            let start = place.unnamed_start.unwrap_or(offset);
+            let start = place.start.unwrap_or(offset);
             let frame = self.unnamed(FrameKind::Native, &file.path, start);
             return NativeName {
                 frame: vec![frame],
@@ -310,7 +337,9 @@ impl Names for SampleNames<'_> {
         };
         let root = || TargetRoot::of(self.pid);
         let place = self.sources.native.place(id, file, offset, root);
-        if let Some(start) = place.unnamed_start {
+        if let Some(start) = place.start
+            && place.functions.is_empty()
+        {
             self.sources.evaluators.insert((id, start));
         }
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::RecordError;
 use super::builder::{Builder, Built, Origin};
 use super::cuda::Drivers;
+use super::priority::Urgent;
 use super::pythons::Pythons;
 use super::reader::Interpreters;
 use super::unwinding::{UnwindLimits, Unwinding};
@@ -114,14 +115,37 @@ impl Scout {
     pub fn scan(&mut self, patience: Duration) {
         let until = Instant::now() + patience;
         self.scan_processes();
+        self.look_at_own_libraries();
         while self.unwinding.is_building() {
             let left = until.saturating_duration_since(Instant::now());
+            if !left.is_zero()
+                && let Some(built) = self.builder.build_small()
+            {
+                self.on_built(built);
+                continue;
+            }
             match self.inbox.recv_timeout(left) {
                 Ok(task) => self.on_task(task),
                 Err(_) => break,
             };
         }
         self.flush();
+        self.keep_ready();
+    }
+
+    /// Looks at the libraries that this process maps: nearly every program maps the C library, and the first samples of one
+    /// that starts are in need of its table.
+    fn look_at_own_libraries(&mut self) {
+        let own = std::process::id();
+        let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        for record in executable_mappings(own) {
+            if record.path == program.as_os_str().as_encoded_bytes() {
+                continue;
+            }
+            if let Some(file) = self.files.intern_record(own, &record) {
+                self.look_at(file, own, None);
+            }
+        }
     }
 
     fn scan_processes(&mut self) {
@@ -154,22 +178,19 @@ impl Scout {
     }
 
     fn work(mut self) -> Scouted {
-        loop {
-            let mut go_on = match self.next_task() {
+        let _urgent = Urgent::begin();
+        while self.catch_up() {
+            let go_on = match self.next_task() {
                 Ok(task) => self.on_task(task),
                 Err(RecvTimeoutError::Timeout) => true,
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => false,
             };
-            // What came together reaches the kernel together.
-            while go_on && let Ok(task) = self.inbox.try_recv() {
-                go_on = self.on_task(task);
-            }
-            self.flush();
-            self.make_room(Instant::now());
             if !go_on {
                 break;
             }
+            self.make_room(Instant::now());
         }
+        self.flush();
         let mut notes = self.drivers.notes;
         notes.extend(self.pythons.notes());
         Scouted {
@@ -226,13 +247,43 @@ impl Scout {
         }
     }
 
+    /// Does all that waits: tasks first, then small files' tables, one at a time, so that nothing waits for more than one.
+    /// What came together reaches the kernel together. False when there is nothing more to do.
+    fn catch_up(&mut self) -> bool {
+        loop {
+            while let Ok(task) = self.inbox.try_recv() {
+                if !self.on_task(task) {
+                    return false;
+                }
+            }
+            self.flush();
+            match self.builder.build_small() {
+                Some(built) => self.on_built(built),
+                None => break,
+            }
+        }
+        self.keep_ready();
+        true
+    }
+
+    fn on_built(&mut self, Built { file, table }: Built) {
+        self.with_kernel(|scout, kernel| scout.unwinding.built(kernel, file, table));
+    }
+
+    /// Has memory ready for what comes next.
+    fn keep_ready(&mut self) {
+        self.with_kernel(|_, kernel| {
+            if let Err(error) = kernel.keep_ready() {
+                tracing::debug!("no memory kept ready: {error}");
+            }
+        });
+    }
+
     /// False when there is nothing more to do.
     fn on_task(&mut self, task: Task) -> bool {
         match task {
             Task::Record(record) => self.on_record(&record),
-            Task::Built(Built { file, table }) => {
-                self.with_kernel(|scout, kernel| scout.unwinding.built(kernel, file, table));
-            }
+            Task::Built(built) => self.on_built(built),
             Task::Stop => return false,
         }
         true

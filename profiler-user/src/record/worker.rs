@@ -13,6 +13,7 @@ use super::reader::{Interpreters, Reader};
 use super::scout::{Scout, ScoutThread, Scouted};
 use super::{RecordError, Scope};
 use crate::kernel::Kernel;
+use crate::kernel::sideband::SidebandEvent;
 use crate::profile::Profile;
 use crate::recording::{RecordingError, Writer};
 
@@ -116,10 +117,26 @@ impl<W: Write + Send + 'static> Worker<W> {
         let _ = self.tasks.send(Task::WriteTo(Box::new(writer))).await;
     }
 
-    /// Hands a batch over: what it says of processes to the scout at once, all of it to the queue or, while that is
-    /// full, to what waits for it. False if the thread has ended, which [`Worker::finish`] then explains.
+    /// Shows process records to the scout. Never waits.
+    pub fn show(&self, records: &[SidebandEvent]) {
+        self.scout.show(records);
+    }
+
+    /// Whether a batch would have to wait.
+    pub fn is_full(&self) -> bool {
+        self.waiting.events.len() >= KEPT_BACK
+            && self.tasks.capacity() == 0
+            && !self.tasks.is_closed()
+    }
+
+    /// Waits until there is room in the queue, or nobody is left to take anything from it.
+    pub async fn room(&self) {
+        // Whatever it is, the next batch finds it out.
+        let _ = self.tasks.reserve().await;
+    }
+
+    /// Hands a batch over to the queue or, while that is full, to what waits for it. False if the thread has ended, which [`Worker::finish`] then explains.
     pub async fn handle(&mut self, mut batch: Batch) -> bool {
-        self.scout.show(&batch.sideband);
         self.reader.read(&mut batch);
         self.waiting.append(batch);
         if self.waiting.events.len() >= KEPT_BACK {

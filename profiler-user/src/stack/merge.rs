@@ -24,6 +24,32 @@ pub struct NativeName<F> {
     pub root: bool,
     /// For a caller: its return address follows a call. If not, the walk went astray here.
     pub plausible: bool,
+    /// What speaks for and against a guess on either side of it.
+    pub evidence: Evidence,
+}
+
+/// What the code at a frame says about guesses: about the one that led to it, and the one that leads on from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Evidence {
+    /// The function's address, where that is known.
+    pub start: Option<u64>,
+    /// For a caller: the address of the function it calls, where the instruction tells.
+    pub calls: Option<u64>,
+    /// Whether the function has a frame pointer of its own here; `None` if its code is not known.
+    pub frame_pointer: Option<bool>,
+    /// It writes another return address over its own, so that its caller is a guess whatever unwind data says.
+    pub returns_elsewhere: bool,
+}
+
+impl Evidence {
+    /// Whether a caller that was found by a guess is the one that called. By frame pointer, the caller of a function that
+    /// has not set up its own is passed over.
+    fn allows(self, caller: Self) -> bool {
+        match (self.start, caller.calls) {
+            (Some(start), Some(called)) => start == called,
+            _ => self.frame_pointer != Some(false),
+        }
+    }
 }
 
 /// A Python frame's name, or what stands in for it.
@@ -139,13 +165,13 @@ fn user_frames<N: Names>(
     let mut python = python.iter().peekable();
 
     let mut ended_in_evaluator = false;
-    let mut guessed = false;
+    let mut any_guessed = false;
     for (index, (name, extent)) in native.into_iter().zip(&extents).enumerate() {
         let leaf = index == 0;
         if extent.evaluator && !name.evaluator {
             names.evaluates(&sample.native[index]);
         }
-        guessed |= sample.native[index].how & how::GUESSED != 0;
+        any_guessed |= sample.native[index].how & (how::GUESSED | how::FOLLOWED) != 0;
         // Everything up to here has a stack pointer below the call's: it is inside.
         if let Some((id, _)) = call.take_if(|(_, sp)| extent.start > *sp) {
             frames.push(names.call(id));
@@ -173,17 +199,34 @@ fn user_frames<N: Names>(
     }
     let left: Vec<PythonFrame> = python.copied().collect();
     rest(names, frames, &left, call, joined);
-    NativeWalk { whole, guessed }
+    NativeWalk {
+        whole,
+        guessed: any_guessed,
+    }
+}
+
+/// A frame, given its caller. A signal trampoline, known by a caller that was interrupted rather than calls, is
+/// where the kernel lets a handler return to: no call stands before it, and its address is the place itself.
+fn as_entered(frame: &NativeFrame, caller: Option<&NativeFrame>) -> NativeFrame {
+    let interrupted = caller.is_some_and(|caller| caller.how & how::RETURN_ADDRESS == 0);
+    let not = if interrupted { how::RETURN_ADDRESS } else { 0 };
+    NativeFrame {
+        how: frame.how & !not,
+        ..*frame
+    }
 }
 
 /// The native frames' names, up to a caller that the walk cannot have come to in a right way.
 fn plausible<N: Names>(sample: &RawSample, names: &mut N) -> Vec<NativeName<Vec<N::Frame>>> {
     let mut found = Vec::new();
+    let mut callee = Evidence::default();
     for (index, frame) in sample.native.iter().enumerate() {
-        let name = names.native(frame);
-        if index > 0 && !name.plausible {
+        let name = names.native(&as_entered(frame, sample.native.get(index + 1)));
+        let guessed = frame.how & how::GUESSED != 0 || callee.returns_elsewhere;
+        if index > 0 && !name.plausible || guessed && !callee.allows(name.evidence) {
             break;
         }
+        callee = name.evidence;
         found.push(name);
     }
     found

@@ -6,4 +6,4 @@
 mod evaluations;
 mod merge;
 
-pub use merge::{Merged, Names, NativeName, PythonName, merge};
+pub use merge::{Evidence, Merged, Names, NativeName, PythonName, merge};

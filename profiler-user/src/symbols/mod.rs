@@ -9,8 +9,9 @@ mod extents;
 mod kernel;
 mod native;
 mod perf_map;
+mod prologue;
 
 pub use calls::{CALL_BYTES, follows_call};
 pub use kernel::KernelSymbols;
-pub use native::{NativePlace, NativeSymbols, SourcePlace};
+pub use native::{FramePointer, NativePlace, NativeSymbols, SourcePlace};
 pub use perf_map::PerfMap;

@@ -11,6 +11,9 @@ use rustc_hash::FxHashMap;
 use super::calls::{CALL_BYTES, follows_call};
 use super::debug_info::DebugInfo;
 use super::extents::AllExtents;
+use super::prologue::{
+    PROLOGUE_BYTES, direct_call, frame_given_up, frame_set_up_after, only_jumps,
+};
 use crate::process::{FileId, MappedFile, TargetRoot};
 
 /// Places kept; when there are more all are forgotten and asked again.
@@ -32,11 +35,28 @@ pub struct SourcePlace {
 pub struct NativePlace {
     /// The functions there, innermost first: more than one where the compiler inlined. Empty if unnamed.
     pub functions: Vec<SourcePlace>,
-    /// Where the function begins that has no name, as a file offset, where the file's unwind data tells.
-    pub unnamed_start: Option<u64>,
+    /// Where the function begins, as a file offset, by its symbol or, where it has no name, as the file's unwind
+    /// data tells.
+    pub start: Option<u64>,
     /// Whether the place right after can be returned to: its instruction is a call. `None` if the file could
     /// not be read.
     pub is_call: Option<bool>,
+    /// The file offset of the function that this call leads to, if it is not computed as the program runs.
+    pub calls: Option<u64>,
+    /// Whether the frame pointer is the function's own.
+    pub frame: FramePointer,
+}
+
+/// What the code of a function says of its frame pointer at a place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FramePointer {
+    /// It is the caller's or anything else, or nothing is known.
+    #[default]
+    Other,
+    /// It was set up.
+    Own,
+    /// It was set up. If execution is here, and not in something called from here, it was given up again.
+    OwnInCalls,
 }
 
 /// Names places, remembering what it was asked.
@@ -88,21 +108,26 @@ impl NativeSymbols {
             self.places.clear();
             self.places_forgotten += 1;
         }
-        let functions = match file.file().zip(file.handle_path()) {
+        let (functions, start) = match file.file().zip(file.handle_path()) {
             Some((handle, own)) => {
                 self.debug.look(id, handle, &file.key.path, root);
                 self.functions(id, &own, offset)
             }
-            None => Vec::new(),
+            None => (Vec::new(), None),
         };
-        let unnamed_start = functions
-            .is_empty()
-            .then(|| self.extents.start_of(id, file.file(), offset))
-            .flatten();
+        let start = if functions.is_empty() {
+            self.extents.start_of(id, file.file(), offset)
+        } else {
+            start
+        };
         let place = Rc::new(NativePlace {
             functions,
-            unnamed_start,
+            start,
             is_call: ends_call(file, offset + 1),
+            calls: called(file, offset + 1),
+            frame: start.map_or(FramePointer::Other, |start| {
+                frame_pointer(file, start, offset)
+            }),
         });
         self.places.insert((id, offset), Rc::clone(&place));
         place
@@ -118,33 +143,46 @@ impl NativeSymbols {
         self.debug.over_limit
     }
 
-    fn functions(&self, id: FileId, own: &Path, offset: u64) -> Vec<SourcePlace> {
+    /// The functions at an offset, and where the outermost begins.
+    fn functions(&self, id: FileId, own: &Path, offset: u64) -> (Vec<SourcePlace>, Option<u64>) {
         let apart = self.debug.apart(id, offset);
         let from_debug_file =
-            apart.map(|(path, address)| self.ask(path, Input::VirtOffset(address), true));
+            apart.map(|(path, address)| self.ask(path, Input::VirtOffset(address), offset, true));
         let found = from_debug_file.unwrap_or_default();
-        if !found.is_empty() {
+        if !found.0.is_empty() {
             return found;
         }
         // What is stripped of its debug information has none to be read; its link would be followed in our root.
         let has_own = !self.debug.has_link(id);
-        self.ask(own, Input::FileOffset(offset), has_own)
+        self.ask(own, Input::FileOffset(offset), offset, has_own)
     }
 
-    /// Asks for the functions at a place; with or without reading debug information.
-    fn ask(&self, path: &Path, at: Input<u64>, debug: bool) -> Vec<SourcePlace> {
+    /// Asks for the functions at a place, which is at this file offset, and where the outermost begins; with or
+    /// without reading debug information.
+    fn ask(
+        &self,
+        path: &Path,
+        at: Input<u64>,
+        offset: u64,
+        debug: bool,
+    ) -> (Vec<SourcePlace>, Option<u64>) {
         let mut elf = Elf::new(path);
         elf.debug_syms = debug;
         match self.symbolizer.symbolize_single(&Source::Elf(elf), at) {
-            Ok(Symbolized::Sym(symbol)) => functions_of(&symbol),
-            Ok(Symbolized::Unknown(_)) => Vec::new(),
+            Ok(Symbolized::Sym(symbol)) => {
+                let functions = functions_of(&symbol);
+                // A function in several pieces has no one start.
+                let start = symbol.size.and(offset.checked_sub(symbol.offset as u64));
+                (functions, start)
+            }
+            Ok(Symbolized::Unknown(_)) => (Vec::new(), None),
             Err(error) => {
                 tracing::debug!("no symbols in {}: {error}", path.display());
                 // Damaged debug information takes no symbols away.
                 if debug {
-                    self.ask(path, at, false)
+                    self.ask(path, at, offset, false)
                 } else {
-                    Vec::new()
+                    (Vec::new(), None)
                 }
             }
         }
@@ -194,8 +232,40 @@ fn source_place(name: &str, code: Option<&blazesym::symbolize::CodeInfo<'_>>) ->
 }
 
 fn ends_call(file: &MappedFile, return_offset: u64) -> Option<bool> {
+    Some(follows_call(&before(file, return_offset)?))
+}
+
+/// Where the call before an offset leads, if that is told by the code alone.
+fn called(file: &MappedFile, return_offset: u64) -> Option<u64> {
+    let target = direct_call(&before(file, return_offset)?, return_offset)?;
+    let mut code = [0; 8];
+    file.file()?.read_exact_at(&mut code, target).ok()?;
+    (!only_jumps(&code)).then_some(target)
+}
+
+fn before(file: &MappedFile, offset: u64) -> Option<[u8; CALL_BYTES]> {
     let mut before = [0; CALL_BYTES];
-    let start = return_offset.checked_sub(CALL_BYTES as u64)?;
+    let start = offset.checked_sub(CALL_BYTES as u64)?;
     file.file()?.read_exact_at(&mut before, start).ok()?;
-    Some(follows_call(&before))
+    Some(before)
+}
+
+fn frame_pointer(file: &MappedFile, start: u64, offset: u64) -> FramePointer {
+    let find = || {
+        let mut code = [0; PROLOGUE_BYTES];
+        let length = file.file()?.read_at(&mut code, start).ok()?;
+        let after = frame_set_up_after(code.get(..length)?)?;
+        if offset.checked_sub(start)? < after {
+            return None;
+        }
+        let mut around = [0; 2];
+        file.file()?.read_exact_at(&mut around, offset - 1).ok()?;
+        let [before, here] = around;
+        Some(if frame_given_up(before, here) {
+            FramePointer::OwnInCalls
+        } else {
+            FramePointer::Own
+        })
+    };
+    find().unwrap_or_default()
 }

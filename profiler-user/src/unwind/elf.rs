@@ -107,13 +107,27 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
         find().unwrap_or_default()
     }
 
-    /// Address at which the kernel starts the program; `None` of a library, for which linkers put anything there.
+    /// Address at which the kernel starts the program; `None` of a library, for which linkers put anything there, unless it
+    /// is the loader.
     pub fn start(&self) -> Option<u64> {
-        let executable = self.header.e_type(LittleEndian) == elf::ET_EXEC
-            || self.segment(elf::PT_INTERP).is_some()
-            || self.dynamic(elf::DT_FLAGS_1)? & u64::from(elf::DF_1_PIE) != 0;
+        let executable = || {
+            self.header.e_type(LittleEndian) == elf::ET_EXEC
+                || self.segment(elf::PT_INTERP).is_some()
+                || self
+                    .dynamic(elf::DT_FLAGS_1)
+                    .is_some_and(|flags| flags & u64::from(elf::DF_1_PIE) != 0)
+        };
         let start = self.header.e_entry(LittleEndian);
-        (executable && start != 0).then_some(start)
+        (start != 0 && (executable() || self.is_loader())).then_some(start)
+    }
+
+    /// Whether it is the library that loads all others, by its own name: the kernel starts programs in it.
+    pub fn is_loader(&self) -> bool {
+        let name = || {
+            let names = self.dynamic(elf::DT_STRTAB)?;
+            self.loaded(names.checked_add(self.dynamic(elf::DT_SONAME)?)?, 8)
+        };
+        name().is_some_and(|name| name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl"))
     }
 
     /// The first value of a dynamic tag.

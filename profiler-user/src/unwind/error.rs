@@ -31,6 +31,9 @@ pub enum UnwindError {
     /// More rows than a table may have.
     #[error("more than {0} unwind rows")]
     TooManyRows(usize),
+    /// More distinct rules than a table may have.
+    #[error("more than {0} distinct unwind rules")]
+    TooManyRules(usize),
     /// No call frame information for any of the code.
     #[error("no unwind information (.eh_frame or .debug_frame)")]
     NoFrames,

@@ -47,6 +47,9 @@ use text::Text;
 /// Rows a table may have; a file that needs more is refused. The largest known needs 2.4 million.
 const MAX_ROWS: usize = 16 << 20;
 
+/// Code made at run time that is followed at once, in bytes.
+const MAX_CODE: u32 = 16 << 20;
+
 /// Builds the table of an ELF file. The file's read position is moved.
 pub fn build(file: &File) -> Result<Table, UnwindError> {
     build_from(&ReadCache::new(file), None, &mut Anew)
@@ -69,6 +72,21 @@ pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError>
 /// Builds the table of an ELF image in memory, such as the vDSO's.
 pub fn build_from_bytes(image: &[u8]) -> Result<Table, UnwindError> {
     build_from(image, None, &mut Anew)
+}
+
+/// Builds the table of code made at run time, by following it ([`code`]); addresses count from its first byte. `None`
+/// if none of it is understood.
+pub fn build_from_code(bytes: &[u8]) -> Result<Option<Table>, UnwindError> {
+    let size = u32::try_from(bytes.len())
+        .ok()
+        .filter(|size| *size <= MAX_CODE);
+    let size = size.ok_or(UnwindError::TextTooLarge(bytes.len() as u64))?;
+    let text = Text {
+        base: 0,
+        ranges: vec![(0, size)],
+    };
+    let table = Uncovered::all(&text, bytes).derive()?;
+    Ok(table.filter(|table| table.stats.rows > 0))
 }
 
 /// How what was found in a file becomes rows.

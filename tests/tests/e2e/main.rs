@@ -24,3 +24,4 @@ mod pythons;
 mod rights;
 mod threads;
 mod traces;
+mod unwinding;
