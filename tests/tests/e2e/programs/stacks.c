@@ -284,7 +284,7 @@ int main(int argc, char **argv)
         result = large_frames(end, 1);
     else if (strcmp(mode, "frame-full") == 0)
         result = large_frames(end, 2);
-    else if (strcmp(mode, "realigned") == 0 && __builtin_cpu_supports("avx2"))
+    else if (strcmp(mode, "realigned") == 0)
         result = realigns(end);
     else if (strcmp(mode, "load") == 0 && argc > 4)
         result = loads(end, argv[3], atof(argv[4]));

@@ -14,7 +14,7 @@ const START: [Part; 3] = [own("_start"), Part(Place::Runtime, 1, 2), own("main")
 /// How a thread begins.
 const THREAD: [Part; 1] = [Part(Place::Runtime, 1, 2)];
 /// The clock being read.
-const CLOCK: [Part; 2] = [Part(Place::Clock, 0, 2), Part(Place::Vdso, 0, 2)];
+const CLOCK: [Part; 2] = [Part(Place::Clock, 0, 3), Part(Place::Vdso, 0, 2)];
 /// A library being called; for the first time, by way of the loader, which looks for it.
 const LIBRARY: [Part; 1] = [Part(Place::Library, 1, 40)];
 /// The end of most chains.
@@ -225,12 +225,10 @@ fn throws_chains() -> Vec<Vec<Part>> {
     }
     // The unwinder replaces what it saved by what the handler's function saved, its own return address included: for
     // that long, the handler's callers are in the stack's memory as its own.
-    let replaced = [
-        Part(Place::AnyOwn(&FUNCTIONS), 0, 6),
-        Part(Place::Unwinder, 1, 1),
-        Part(Place::Library, 0, 1),
-    ];
-    all.push([&START[..], &replaced].concat());
+    let callers = [&START[..], &[Part(Place::AnyOwn(&FUNCTIONS), 0, 6)]].concat();
+    let unwinder = [Part(Place::Unwinder, 1, 1), Part(Place::Library, 1, 1)];
+    all.push([&callers[..], &unwinder[..1]].concat());
+    all.push([&callers[..], &unwinder].concat());
     all
 }
 
@@ -242,13 +240,15 @@ fn rust_chains() -> Vec<Vec<Part>> {
         [rust].into_iter().chain(parts).collect()
     };
     let main = [&START[..], &through(&["main"])].concat();
-    let thread = [&THREAD[..], &through(&["catches", "panics"])].concat();
-    [main, thread]
-        .iter()
-        .flat_map(|begin| {
-            [&BURN[..1], &BURN].map(|burn| [&begin[..], &through(burn), &CLOCK].concat())
-        })
-        .collect()
+    let catches = [&THREAD[..], &through(&["catches"])].concat();
+    let panics = [&catches[..], &through(&["panics"])].concat();
+    let mut all = vec![catches];
+    for begin in [main, panics] {
+        all.extend([&BURN[..1], &BURN].map(|burn| [&begin[..], &through(burn)].concat()));
+        all.push(begin);
+    }
+    let ends = |caller: Vec<Part>| [&CLOCK[..], &LIBRARY].map(|end| [&caller[..], end].concat());
+    all.into_iter().flat_map(ends).collect()
 }
 
 /// Code that is new while it is sampled: a library loaded late, and programs that end at once.

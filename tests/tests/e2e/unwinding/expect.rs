@@ -26,7 +26,7 @@ pub enum Place {
     In(&'static str, &'static str),
     /// What the C library runs before a program or a thread begins, and where a handler returns to.
     Runtime,
-    /// The clock being read: functions of the C library, or the program's linkage table.
+    /// The clock being read: functions of the C library, the program's linkage table, or what is inlined.
     Clock,
     /// One of these functions of the program.
     AnyOwn(&'static [&'static str]),
@@ -203,7 +203,7 @@ impl Program {
             Place::In(module, name) => frame.module == module && function == name,
             Place::Runtime => library(&["libc.so"]) || own && STARTERS.contains(&function),
             Place::Clock => {
-                let own_clock = function.starts_with('+') || function.contains("clock_gettime");
+                let own_clock = function.starts_with('+') || function.contains("clock_");
                 library(&["libc.so"]) || own && own_clock
             }
             Place::AnyOwn(names) => own && names.contains(&function),

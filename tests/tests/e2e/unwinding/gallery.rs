@@ -118,6 +118,21 @@ impl Gallery {
     }
 }
 
+fn in_one_line(sample: &Sample) -> String {
+    let frames: Vec<String> = sample
+        .frames
+        .iter()
+        .map(|frame| format!("{} ({})", frame.function, frame.module))
+        .collect();
+    format!(
+        "{} us, pid {}, cut: {:?}: {}",
+        sample.time_ns / 1000,
+        sample.pid,
+        sample.truncation,
+        frames.join("; ")
+    )
+}
+
 impl Seen {
     fn of(program: &Program, samples: &[Sample]) -> Self {
         let mut seen = Self {
@@ -159,7 +174,7 @@ impl Seen {
             }
             match judged {
                 Err(what) => {
-                    let example = || (format!("{what}: {sample:#?}"), 0);
+                    let example = || (format!("{what}: {}", in_one_line(sample)), 0);
                     seen.wrong.get_or_insert_with(example).1 += 1;
                 }
                 Ok(_) => seen.cut.extend(sample.truncation.map(|why| {
