@@ -46,8 +46,7 @@ impl ElfLoad {
     }
 
     /// One executable segment of so many bytes, loaded at its offsets.
-    #[cfg(test)]
-    pub(crate) fn of_bytes(bytes: u64) -> Self {
+    pub fn of_bytes(bytes: u64) -> Self {
         Self(vec![Segment {
             file_offset: 0,
             address: 0,

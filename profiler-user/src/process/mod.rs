@@ -16,7 +16,7 @@ mod table;
 pub use address_space::{AddressSpace, Mapping};
 pub use debug_file::DebugReference;
 pub use elf_load::ElfLoad;
-pub use files::{FileId, FileTable, MappedFile};
+pub use files::{FileId, FileKey, FileTable, MappedFile};
 pub use in_root::TargetRoot;
 pub use memory::TargetMemory;
 pub use perf_map::{PerfMapFile, PerfMapVersion, open_perf_map};

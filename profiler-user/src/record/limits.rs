@@ -56,7 +56,7 @@ pub(super) fn of_names(names: &NameSources) -> [Hit; 7] {
 }
 
 /// Of what the scout told the kernel side.
-pub(super) fn of_scout(scouted: &Scouted) -> [Hit; 11] {
+pub(super) fn of_scout(scouted: &Scouted) -> [Hit; 12] {
     let unwinding = &scouted.unwinding;
     [
         ("Python processes not watched", scouted.pythons_over_limit),
@@ -94,6 +94,10 @@ pub(super) fn of_scout(scouted: &Scouted) -> [Hit; 11] {
             unwinding.mappings_over_limit,
         ),
         ("processes not walked by table", unwinding.spaces_over_limit),
+        (
+            "code made at run time not followed: too many mappings",
+            scouted.made_over_limit,
+        ),
     ]
 }
 

@@ -10,6 +10,7 @@ mod cuda;
 mod error;
 mod generated;
 mod limits;
+mod made_code;
 mod naming;
 mod pipeline;
 mod places;

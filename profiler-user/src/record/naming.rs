@@ -15,6 +15,9 @@ use crate::symbols::{
     CALL_BYTES, FramePointer, KernelSymbols, NativeSymbols, SourcePlace, follows_call,
 };
 
+/// A caller that may be none.
+const GUESS: u64 = how::GUESSED | how::FOLLOWED;
+
 /// Functions that threads and programs begin with.
 const ROOTS: [&str; 8] = [
     "_start",
@@ -89,7 +92,7 @@ impl SampleNames<'_> {
     fn nowhere(&mut self, module: &str, frame: &NativeFrame) -> NativeName<Vec<FrameId>> {
         let named = self.unnamed(FrameKind::Native, module, frame.pc);
         // Without the file there is no telling whether a call comes before: a guess stays one.
-        one_frame(named, frame.how & how::GUESSED == 0)
+        one_frame(named, frame.how & GUESS == 0)
     }
 
     /// A native frame in memory without a file.
@@ -119,7 +122,7 @@ impl SampleNames<'_> {
     /// Whether a frame in memory is to be believed: a guess only if a call stands right before its address, in the
     /// memory as it is now.
     fn is_believed(&self, frame: &NativeFrame) -> bool {
-        if frame.how & how::GUESSED == 0 {
+        if frame.how & GUESS == 0 {
             return true;
         }
         let mut before = [0; CALL_BYTES];
@@ -226,7 +229,7 @@ impl Names for SampleNames<'_> {
                     .iter()
                     .all(|place| is_plumbing(&place.function)),
             root: ROOTS.contains(&outermost),
-            plausible: returns == 0 || place.is_call.unwrap_or(frame.how & how::GUESSED == 0),
+            plausible: returns == 0 || place.is_call.unwrap_or(frame.how & GUESS == 0),
             evidence: Evidence {
                 start: place.start.map(address),
                 calls: place.calls.map(address),

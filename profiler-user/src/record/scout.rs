@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::RecordError;
 use super::builder::{Builder, Built, Origin};
 use super::cuda::Drivers;
+use super::made_code::{self, MadeCode};
 use super::priority::Urgent;
 use super::pythons::Pythons;
 use super::reader::Interpreters;
@@ -21,6 +22,7 @@ use crate::process::{
     has_ended,
 };
 use crate::python::{CodeLosses, PythonBuild, detect};
+use crate::unwind::build_from_code;
 
 /// Tasks waiting at most; further records are counted, and what they told is found by naming later.
 const QUEUE: usize = 65536;
@@ -54,6 +56,7 @@ pub(super) struct Scout {
     pythons: Pythons,
     drivers: Drivers,
     unwinding: Unwinding,
+    made: MadeCode,
     builder: Builder,
     /// The root of the process looked at last.
     root: Option<(u32, Arc<TargetRoot>)>,
@@ -79,6 +82,7 @@ pub(super) struct Scouted {
     /// Python frames whose code object was not to be had, and other losses of code objects.
     pub codes: CodeLosses,
     pub files_forgotten: u64,
+    pub made_over_limit: u64,
     pub unwinding: UnwindLimits,
 }
 
@@ -99,6 +103,7 @@ impl Scout {
             pythons: Pythons::new(interpreters),
             drivers: Drivers::default(),
             unwinding: Unwinding::new(),
+            made: MadeCode::new(),
             builder,
             root: None,
             inbox,
@@ -188,6 +193,7 @@ impl Scout {
             if !go_on {
                 break;
             }
+            self.look_at_made_code(Instant::now());
             self.make_room(Instant::now());
         }
         self.flush();
@@ -199,14 +205,17 @@ impl Scout {
             records_missed: 0,
             codes: CodeLosses::default(),
             files_forgotten: self.files_forgotten,
+            made_over_limit: self.made.over_limit,
             unwinding: self.unwinding.limits(),
         }
     }
 
-    /// Waits for something to do; not for ever where memory is short.
+    /// Waits for something to do; not for ever where memory is short, or may hold new code.
     fn next_task(&self) -> Result<Task, RecvTimeoutError> {
         if self.unwinding.is_short() {
             self.inbox.recv_timeout(LOOK_EVERY)
+        } else if !self.made.is_empty() {
+            self.inbox.recv_timeout(made_code::LOOK_EVERY)
         } else {
             self.inbox
                 .recv()
@@ -348,12 +357,14 @@ impl Scout {
             self.forget(pid);
         }
         self.unwinding.fork(parent, pid);
+        self.made.fork(parent, pid);
         self.with_kernel(|scout, kernel| scout.pythons.fork(kernel, parent, pid));
     }
 
     /// A process ended or became another program.
     fn forget(&mut self, pid: u32) {
         self.root.take_if(|(of, _)| *of == pid);
+        self.made.forget(pid);
         self.with_kernel(|scout, kernel| {
             scout.pythons.forget(kernel, pid);
             scout.unwinding.forget(kernel, pid, Instant::now());
@@ -384,6 +395,45 @@ impl Scout {
                 self.with_kernel(|scout, kernel| scout.pythons.found(kernel, pid, &build, bias));
             }
         }
+        self.unwinding.map(pid, mapping);
+        if file.is_none() && self.unwind_tables {
+            self.made.remapped(pid, mapping.start);
+            self.read_code(pid, mapping.start, record.bytes);
+        }
+    }
+
+    /// Looks again at code made at run time.
+    fn look_at_made_code(&mut self, now: Instant) {
+        for ((pid, start), bytes) in self.made.due(now) {
+            self.read_code(pid, start, bytes);
+        }
+    }
+
+    /// Follows the code in memory without a file, if there is any that was not there before.
+    fn read_code(&mut self, pid: u32, start: u64, bytes: u64) {
+        let Some(made) = self.made.read(pid, start, bytes) else {
+            return;
+        };
+        let end = start + bytes;
+        let Some(id) = self.files.intern(made.key, pid, start, end) else {
+            return;
+        };
+        let (python, driver) = (None, false);
+        let known = self.seen.insert(id, Seen { python, driver }).is_some();
+        if !known || self.unwinding.is_gone(id) {
+            match build_from_code(&made.code) {
+                Ok(Some(table)) => self.with_kernel(|scout, kernel| {
+                    scout.unwinding.made(kernel, id, &table, bytes);
+                }),
+                Ok(None) | Err(_) => self.unwinding.unreadable(id),
+            }
+        }
+        let mapping = Mapping {
+            start,
+            end,
+            file_offset: 0,
+            file: Some(id),
+        };
         self.unwinding.map(pid, mapping);
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, NO_TABLE_EVER, SpaceEntry, SpaceRef};
+use profiler_ebpf::wire::{GENERATED, MAX_SPACE_ENTRIES, NO_TABLE_EVER, SpaceEntry, SpaceRef};
 
 use super::builder::NoTable;
 use super::places::{Place, Places};
@@ -54,6 +54,8 @@ pub(super) struct Unwinding {
     spaces: HashMap<u32, Space>,
     places: Places,
     tables: Tables,
+    /// Those that stand for code made at run time.
+    made: HashSet<FileId>,
     /// Processes whose mappings in the kernel are out of date.
     dirty: HashSet<u32>,
     /// New processes: the kernel side gave each the place that its parent had at the fork, and may have left since.
@@ -81,6 +83,7 @@ impl Unwinding {
             spaces: HashMap::new(),
             places: Places::default(),
             tables: Tables::new(words),
+            made: HashSet::new(),
             dirty: HashSet::new(),
             new: HashSet::new(),
             looked: None,
@@ -190,6 +193,20 @@ impl Unwinding {
         self.dirty.extend(users.map(|(pid, _)| *pid));
     }
 
+    /// Code made at run time has this table; it stands for so many bytes.
+    pub fn made(
+        &mut self,
+        memory: &mut impl SharedMemory,
+        file: FileId,
+        table: &Table,
+        bytes: u64,
+    ) {
+        self.tables.begin(file);
+        self.tables
+            .put(memory, file, table, ElfLoad::of_bytes(bytes));
+        self.made.insert(file);
+    }
+
     /// Brings the kernel up to date.
     pub fn flush(&mut self, memory: &mut impl SharedMemory, now: Instant) {
         for pid in std::mem::take(&mut self.new) {
@@ -240,7 +257,7 @@ impl Unwinding {
         let mut files = Vec::new();
         let mut entries: Vec<SpaceEntry> = Vec::new();
         for mapping in space.mappings.iter() {
-            let entry = entry(&self.tables, mapping);
+            let entry = entry(&self.tables, &self.made, mapping);
             files.extend(mapping.file.filter(|_| entry.table != 0));
             entries.push(entry);
         }
@@ -336,12 +353,16 @@ impl Unwinding {
         now: Instant,
         kept: impl Fn(FileId) -> bool,
     ) -> Vec<FileId> {
-        self.tables.forget_unused(memory, most, rest, now, kept)
+        let forgotten = self.tables.forget_unused(memory, most, rest, now, kept);
+        for file in &forgotten {
+            self.made.remove(file);
+        }
+        forgotten
     }
 }
 
 /// A mapping as the kernel side looks it up.
-fn entry(tables: &Tables, mapping: &Mapping) -> SpaceEntry {
+fn entry(tables: &Tables, made: &HashSet<FileId>, mapping: &Mapping) -> SpaceEntry {
     let none = SpaceEntry {
         start: mapping.start,
         end: mapping.end,
@@ -362,10 +383,11 @@ fn entry(tables: &Tables, mapping: &Mapping) -> SpaceEntry {
     let Some(bias) = table.load.bias(mapping.start, mapping.file_offset) else {
         return none;
     };
+    let mark = if made.contains(&file) { GENERATED } else { 0 };
     SpaceEntry {
         origin: bias.wrapping_add(table.base),
         table: table.start,
-        pages: table.pages,
+        pages: table.pages | mark,
         ..none
     }
 }

@@ -126,7 +126,7 @@ OPAQUE unsigned vforks(double end)
     while (now() < end) {
         pid_t child = vfork();
         if (child == 0) {
-            in_child(150);
+            in_child(300);
             _exit(0);
         }
         waitpid(child, NULL, 0);

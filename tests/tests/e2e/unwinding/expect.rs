@@ -1,7 +1,11 @@
 //! What a stack may look like: the chain of calls, root first, and what may be missing from it.
 
-use std::collections::HashMap;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
 
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
+use wholestack::profile::Truncation;
 use wholestack_tests::samples::{Frame, Sample};
 
 /// Functions of the C library that a static program shows under their own names.
@@ -10,6 +14,8 @@ const STARTERS: [&str; 3] = [
     "__libc_start_main_impl",
     "__libc_start_call_main",
 ];
+/// What Rust's libraries, which a program contains, do not have for functions.
+const NOT_RUST: [&str; 6] = ["_start", "main", "catches", "panics", "burn_until", "burn"];
 
 /// A place in a chain of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +26,16 @@ pub enum Place {
     In(&'static str, &'static str),
     /// What the C library runs before a program or a thread begins, and where a handler returns to.
     Runtime,
-    /// Any function of the C library, or of the program's linkage table.
+    /// The clock being read: functions of the C library, or the program's linkage table.
+    Clock,
+    /// One of these functions of the program.
+    AnyOwn(&'static [&'static str]),
+    /// A function that leads an exception to its handler.
+    Unwinder,
+    /// Any function of the libraries that come with the compiler.
     Library,
-    /// Any function of the C library or of the loader.
-    Loader,
+    /// Any function of Rust's libraries, and closures.
+    Rust,
     /// The library that the kernel puts into every process.
     Vdso,
 }
@@ -55,8 +67,53 @@ pub struct Program {
     pub name: &'static str,
     /// Chains of calls, root first. Kernel code may follow behind each.
     pub chains: Vec<Vec<Part>>,
-    /// Functions that have no name in the file, by what they show instead.
-    pub unnamed: HashMap<String, String>,
+    /// Where its functions lie in the file, if the file does not say.
+    pub functions: Functions,
+}
+
+/// Functions by their extent, as offsets in a file.
+#[derive(Debug, Clone, Default)]
+pub struct Functions(Vec<(Range<u64>, String)>);
+
+impl Functions {
+    /// Reads the symbols of a file.
+    pub fn read(path: &Path) -> Self {
+        let data = fs::read(path).unwrap();
+        let file = object::File::parse(&*data).unwrap();
+        let functions = file.symbols().filter_map(|symbol| {
+            let address = symbol.address();
+            let inside = |start: u64, size: u64| (start..start + size).contains(&address);
+            let segment = file
+                .segments()
+                .find(|segment| inside(segment.address(), segment.size()))?;
+            let start = address - segment.address() + segment.file_range().0;
+            let wanted = symbol.kind() == SymbolKind::Text && symbol.is_definition();
+            wanted.then(|| {
+                let name = symbol.name().unwrap().to_owned();
+                (start..start + symbol.size(), name)
+            })
+        });
+        Self(functions.collect())
+    }
+
+    /// The extent of a function.
+    pub fn extent(&self, name: &str) -> Range<u64> {
+        let found = self.0.iter().find(|(_, known)| known == name);
+        found.unwrap_or_else(|| panic!("no {name}")).0.clone()
+    }
+
+    /// The function that begins at an offset.
+    pub fn beginning_at(&self, offset: u64) -> Option<&str> {
+        let found = self.0.iter().find(|(extent, _)| extent.start == offset);
+        Some(&found?.1)
+    }
+
+    /// The function of an unnamed frame, `+0x12`.
+    fn at(&self, unnamed: &str) -> Option<&str> {
+        let offset = u64::from_str_radix(unnamed.strip_prefix("+0x")?, 16).ok()?;
+        let found = self.0.iter().find(|(extent, _)| extent.contains(&offset));
+        Some(&found?.1)
+    }
 }
 
 impl Program {
@@ -65,49 +122,45 @@ impl Program {
         Self {
             name,
             chains,
-            unnamed: HashMap::new(),
+            functions: Functions::default(),
         }
     }
 
     /// Compares a sample with the chains. An error is a caller that is none: it stands in no chain.
     pub fn judge(&self, sample: &Sample) -> Result<Verdict, String> {
-        let user: Vec<Frame> = sample
-            .frames
-            .iter()
-            .filter(|frame| !frame.is_kernel())
-            .map(|frame| self.named(frame))
-            .collect();
-        let callers = user.iter().take_while(|frame| frame.is_marker()).count();
-        let (marks, frames) = user.split_at(callers);
+        let user = sample.frames.iter().filter(|frame| !frame.is_kernel());
+        let user: Vec<Frame> = user.map(|frame| self.named(frame)).collect();
+        let marks = user.iter().take_while(|frame| frame.is_marker()).count();
+        let (marks, frames) = user.split_at(marks);
         if frames.iter().any(Frame::is_marker) {
             return Err("a mark in the middle".to_owned());
         }
         let cut = !marks.is_empty();
-        if cut != sample.truncation.is_some() {
-            return Err(format!(
-                "marked: {cut}; its reason: {:?}",
-                sample.truncation
-            ));
+        let user_cut = |why: &Truncation| *why != Truncation::KernelStack;
+        if cut != sample.truncation.filter(user_cut).is_some() {
+            return Err(format!("marked: {cut}; why: {:?}", sample.truncation));
         }
         if !frames.iter().any(|frame| self.is_known(frame)) {
             return Ok(Verdict::Elsewhere);
         }
-        let mut verdicts = self.chains.iter().map(|chain| self.fits(chain, frames));
-        match (cut, verdicts.clone().flatten().max()) {
-            (false, Some(true)) => Ok(Verdict::Whole),
-            (true, Some(_)) if verdicts.any(|verdict| verdict == Some(false)) => Ok(Verdict::Cut),
-            (false, Some(false)) => Err("something is missing without a mark".to_owned()),
-            (true, Some(_)) => Err("a mark, but nothing is missing".to_owned()),
-            (_, None) => Err("they do not call each other so".to_owned()),
+        let fits = |chain: &Vec<Part>| self.fits(chain, frames);
+        let fits: Vec<bool> = self.chains.iter().filter_map(fits).collect();
+        match (cut, fits.contains(&true), fits.contains(&false)) {
+            (false, true, _) => Ok(Verdict::Whole),
+            (true, _, true) => Ok(Verdict::Cut),
+            (false, false, true) => Err("something is missing without a mark".to_owned()),
+            (true, true, false) => Err("a mark, but nothing is missing".to_owned()),
+            (_, false, false) => Err("they do not call each other so".to_owned()),
         }
     }
 
     fn named(&self, frame: &Frame) -> Frame {
-        let name = (frame.module == self.name)
-            .then(|| self.unnamed.get(&frame.function))
-            .flatten();
+        let own = frame.module == self.name;
+        let name = own.then(|| self.functions.at(&frame.function)).flatten();
+        let name = name.unwrap_or(&frame.function);
         Frame {
-            function: name.unwrap_or(&frame.function).clone(),
+            // A part of a function that the compiler put elsewhere.
+            function: name.strip_suffix(".cold").unwrap_or(name).to_owned(),
             ..frame.clone()
         }
     }
@@ -115,11 +168,9 @@ impl Program {
     /// Whether a frame is of a function that only the chains lead to.
     fn is_known(&self, frame: &Frame) -> bool {
         let known = |part: &Part| match part.0 {
-            Place::Own(function) => {
-                !["_start", "main"].contains(&function) && self.is_at(frame, part.0)
-            }
-            Place::In(..) => self.is_at(frame, part.0),
-            Place::Runtime | Place::Library | Place::Loader | Place::Vdso => false,
+            Place::Own("_start" | "main") => false,
+            Place::Own(_) | Place::In(..) => self.is_at(frame, part.0),
+            _ => false,
         };
         self.chains.iter().flatten().any(known)
     }
@@ -146,16 +197,19 @@ impl Program {
     fn is_at(&self, frame: &Frame, place: Place) -> bool {
         let own = frame.module == self.name;
         let function = frame.function.as_str();
-        let c_library = frame.module.starts_with("libc.so");
+        let library = |names: &[&str]| names.iter().any(|name| frame.module.starts_with(name));
         match place {
             Place::Own(name) => own && function == name,
             Place::In(module, name) => frame.module == module && function == name,
-            Place::Runtime => c_library || own && STARTERS.contains(&function),
-            Place::Library => {
-                c_library
-                    || own && (function.starts_with('+') || function.contains("clock_gettime"))
+            Place::Runtime => library(&["libc.so"]) || own && STARTERS.contains(&function),
+            Place::Clock => {
+                let own_clock = function.starts_with('+') || function.contains("clock_gettime");
+                library(&["libc.so"]) || own && own_clock
             }
-            Place::Loader => c_library || frame.module.starts_with("ld-"),
+            Place::AnyOwn(names) => own && names.contains(&function),
+            Place::Unwinder => library(&["libgcc_s."]) && function.starts_with("_Unwind_"),
+            Place::Library => library(&["libc.so", "ld-", "libgcc_s.", "libstdc++."]),
+            Place::Rust => own && !NOT_RUST.contains(&function),
             Place::Vdso => frame.module == "[vdso]",
         }
     }
@@ -163,7 +217,7 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
-    use wholestack::profile::{FrameKind, Truncation};
+    use wholestack::profile::FrameKind;
 
     use super::*;
 
