@@ -36,15 +36,16 @@ pub fn push(open: &mut OpenCalls, call: OpenCall) -> bool {
     true
 }
 
-/// Takes the call of `function` whose return address lay at `sp`, and drops those inside it.
+/// Takes the call of `function` whose return address lay at `sp`, and drops those inside it. The second value says
+/// whether it was itself inside another one.
 #[inline(always)]
-pub fn pop(open: &mut OpenCalls, function: u32, sp: u64) -> Option<OpenCall> {
+pub fn pop(open: &mut OpenCalls, function: u32, sp: u64) -> Option<(OpenCall, bool)> {
     for index in (0..MAX_OPEN_CALLS).rev() {
         if index < open.depth as usize {
             let call = open.calls[index];
             if call.sp == sp && call.function == function {
                 open.depth = index as u32;
-                return Some(call);
+                return Some((call, index > 0));
             }
         }
     }
@@ -88,6 +89,10 @@ mod tests {
         }
     }
 
+    fn popped(open: &mut OpenCalls, function: u32, sp: u64) -> Option<(u32, bool)> {
+        pop(open, function, sp).map(|(call, nested)| (call.function, nested))
+    }
+
     /// Nested calls open and close in order.
     #[test]
     fn nests() {
@@ -97,8 +102,8 @@ mod tests {
         assert_eq!(innermost(&open, 800).map(|call| call.function), Some(2));
         assert_eq!(innermost(&open, 950).map(|call| call.function), Some(1));
         assert_eq!(innermost(&open, 1100), None);
-        assert_eq!(pop(&mut open, 2, 900).map(|call| call.function), Some(2));
-        assert_eq!(pop(&mut open, 1, 1000).map(|call| call.function), Some(1));
+        assert_eq!(popped(&mut open, 2, 900), Some((2, true)));
+        assert_eq!(popped(&mut open, 1, 1000), Some((1, false)));
         assert_eq!(open.depth, 0);
     }
 
@@ -121,8 +126,8 @@ mod tests {
         push(&mut open, call(1, 1000));
         assert_eq!(drop_ended(&mut open, 2, 1000), 0);
         push(&mut open, call(2, 1000));
-        assert_eq!(pop(&mut open, 2, 1000).map(|call| call.function), Some(2));
-        assert_eq!(pop(&mut open, 1, 1000).map(|call| call.function), Some(1));
+        assert_eq!(popped(&mut open, 2, 1000), Some((2, true)));
+        assert_eq!(popped(&mut open, 1, 1000), Some((1, false)));
     }
 
     /// A return that fits no open call, and a fifth nested call, change nothing.

@@ -18,6 +18,7 @@ use aya_obj::generated::{
     BPF_F_UPROBE_MULTI_RETURN, bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_type,
 };
 use nix::libc;
+use profiler_ebpf::wire::Cookie;
 
 use super::KernelError;
 
@@ -26,8 +27,10 @@ use super::KernelError;
 pub struct CallSite {
     /// Where, as a file offset. All arguments and the return address are still in place there.
     pub file_offset: u64,
-    /// Which function it is, for the programs.
-    pub function: u32,
+    /// Which function it is, and how to read its arguments, for the programs.
+    pub cookie: Cookie,
+    /// It is probed also where each probe goes on and off by itself.
+    pub common: bool,
 }
 
 /// The probe programs, for links to many places.
@@ -78,11 +81,11 @@ impl MultiProbes {
 
     /// Probes functions of a file, in every process: first where they return, then where they begin. The probes
     /// last as long as what is returned.
-    pub fn attach(&self, file: &Path, sites: &[CallSite]) -> io::Result<[OwnedFd; 2]> {
+    pub fn attach(&self, file: &Path, sites: &[CallSite]) -> io::Result<Vec<OwnedFd>> {
         let path = CString::new(file.as_os_str().as_bytes())?;
-        let offsets: Vec<u64> = sites.iter().map(|site| site.file_offset).collect();
-        let cookies: Vec<u64> = sites.iter().map(|site| site.function.into()).collect();
-        let link = |program: &OwnedFd, flags: u32| {
+        let link = |program: &OwnedFd, flags: u32, sites: &[CallSite]| {
+            let offsets: Vec<u64> = sites.iter().map(|site| site.file_offset).collect();
+            let cookies: Vec<u64> = sites.iter().map(|site| site.cookie.0).collect();
             // SAFETY: all zero is a valid value of this union of plain structs.
             let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
             attr.link_create.__bindgen_anon_1.prog_fd = program.as_raw_fd().cast_unsigned();
@@ -97,10 +100,17 @@ impl MultiProbes {
             // SAFETY: the pointers are to a string and to arrays of `cnt` words, which outlive the call.
             unsafe { bpf(bpf_cmd::BPF_LINK_CREATE, &mut attr) }
         };
-        Ok([
-            link(&self.exit, BPF_F_UPROBE_MULTI_RETURN)?,
-            link(&self.enter, 0)?,
-        ])
+        let timed: Vec<CallSite> = sites
+            .iter()
+            .filter(|site| !site.cookie.entry_only())
+            .copied()
+            .collect();
+        let mut links = Vec::new();
+        if !timed.is_empty() {
+            links.push(link(&self.exit, BPF_F_UPROBE_MULTI_RETURN, &timed)?);
+        }
+        links.push(link(&self.enter, 0, sites)?);
+        Ok(links)
     }
 }
 

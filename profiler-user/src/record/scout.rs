@@ -12,6 +12,7 @@ use super::builder::{Builder, Built};
 use super::cuda::Drivers;
 use super::pythons::Pythons;
 use super::unwinding::{UnwindLimits, Unwinding};
+use crate::cuda::LoaderPaths;
 use crate::kernel::Kernel;
 use crate::kernel::sideband::{MappingRecord, SidebandEvent};
 use crate::process::{
@@ -85,6 +86,11 @@ impl Scout {
             ending: HashSet::new(),
             looked: Instant::now(),
         })
+    }
+
+    /// Probes the libraries that a process would get if it asked for them.
+    pub fn expect(&mut self, paths: &LoaderPaths) {
+        self.with_kernel(|scout, kernel| scout.drivers.expect(kernel, paths));
     }
 
     /// Looks at what is mapped now, and has the tables for it built for at most `patience`.

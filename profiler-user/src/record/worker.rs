@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::pipeline::{Batch, Pipeline};
 use super::scout::{Scout, ScoutThread, Scouted};
 use super::{RecordError, Scope};
+use crate::cuda::LoaderPaths;
 use crate::kernel::Kernel;
 use crate::profile::Profile;
 use crate::recording::{RecordingError, Writer};
@@ -64,6 +65,11 @@ impl<W: Write + Send + 'static> Worker<W> {
         unwind_tables: bool,
     ) -> Result<Self, RecordError> {
         let mut scout = Scout::new(Arc::clone(&kernel), scope.targets(), unwind_tables)?;
+        // A command gets our environment.
+        let library_path = matches!(scope, Scope::Command(_))
+            .then(|| std::env::var_os("LD_LIBRARY_PATH"))
+            .flatten();
+        scout.expect(&LoaderPaths { library_path });
         scout.scan(PATIENCE);
         let scout = scout.start()?;
         let (tasks, inbox) = mpsc::channel(QUEUE);

@@ -44,8 +44,8 @@ pub trait Names {
     fn native(&mut self, frame: &NativeFrame) -> NativeName<Vec<Self::Frame>>;
     /// A Python frame.
     fn python(&mut self, frame: &PythonFrame) -> PythonName<Self::Frame>;
-    /// A driver call by its catalogue id.
-    fn call(&mut self, function: u32) -> Self::Frame;
+    /// A driver call by its catalogue id; `None` where the frame directly inside, its own code, has the name already.
+    fn call(&mut self, function: u32, inside: Option<&Self::Frame>) -> Option<Self::Frame>;
     /// A marker.
     fn marker(&mut self, text: &'static str) -> Self::Frame;
     /// Whether the process was found to run a Python that is understood.
@@ -112,7 +112,8 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
         }
         // Everything up to here has a stack pointer below the call's: it is inside.
         if let Some((id, _)) = call.take_if(|(_, sp)| native.sp > *sp) {
-            frames.push(names.call(id));
+            let call = names.call(id, frames.last());
+            frames.extend(call);
         }
         let extent_end = sample.native.get(index + 1).map(|caller| caller.sp);
         // A Python frame stands for its evaluator, and for the machinery that led to it.
@@ -180,7 +181,8 @@ fn rest<N: Names>(
         frames.push(names.marker(NATIVE_CUT));
     }
     frames.extend(inner.iter().map(|frame| names.python(frame).frame));
-    frames.extend(call.map(|(id, _)| names.call(id)));
+    let call = call.and_then(|(id, _)| names.call(id, frames.last()));
+    frames.extend(call);
     if !joined && inner.is_empty() {
         frames.push(names.marker(NATIVE_CUT));
     }

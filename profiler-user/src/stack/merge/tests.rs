@@ -5,7 +5,8 @@ use profiler_ebpf::wire::{RECORD_SAMPLE, SampleHeader};
 
 use super::*;
 
-/// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call.
+/// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call, 300 a function that
+/// has the open call's name.
 struct Letters {
     python: bool,
 }
@@ -34,8 +35,8 @@ impl Names for Letters {
         }
     }
 
-    fn call(&mut self, function: u32) -> String {
-        format!("cuda{function}")
+    fn call(&mut self, function: u32, inside: Option<&String>) -> Option<String> {
+        (inside.map(String::as_str) != Some("n300")).then(|| format!("cuda{function}"))
     }
 
     fn marker(&mut self, text: &'static str) -> String {
@@ -169,6 +170,12 @@ fn a_driver_call_finds_its_place() {
     inside.header.open_call = 8;
     inside.header.open_call_sp = 30;
     assert_eq!(merged(&inside).0, "n200 n201 cuda7 n202 n1");
+    inside.native[1].pc = 300;
+    assert_eq!(
+        merged(&inside).0,
+        "n200 n300 n202 n1",
+        "it is named already"
+    );
     // The walk ended inside the driver: the call follows, then the callers in Python.
     let mut cut = sample(&[(200, 10)], &[(1, 0), (2, 50)]);
     cut.header.native_end = NativeEnd::NoFramePointer as u8;
