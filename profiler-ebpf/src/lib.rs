@@ -3,11 +3,13 @@
 //!
 //! [`wire`] holds every struct and constant that crosses the boundary; [`unwind`] and [`python`] walk
 //! stacks over any [`memory::UserMemory`], so the same code runs in the kernel and in host tests;
-//! [`latency`] defines histogram buckets, [`bytes`] what a call moves. Nothing here knows aya, names, lines or files.
+//! [`mod@entry`] tells how a thread came into the kernel; [`latency`] defines histogram buckets, [`bytes`] what a call
+//! moves. Nothing here knows aya, names, lines or files.
 
 pub mod bytes;
 pub mod calls;
 pub mod cookie;
+pub mod entry;
 pub mod latency;
 pub mod memory;
 pub mod python;

@@ -1,11 +1,15 @@
 //! Unwind rows: for each stretch of code, how to find the caller's frame. The form both sides share.
 //!
-//! A row is one word: in its upper half the address in the file, from the table's base on, where it
-//! begins to hold; in its lower half a [`Rule`]. It holds up to the next row. Tables are sorted; a stretch
-//! without information has a row that says so.
-
-/// A row as stored.
-pub type Row = u64;
+//! A row says from where on which [`Rule`] holds, up to the next row. Tables are sorted; a stretch without
+//! information has a row that says so.
+//!
+//! A table in memory is made of 64-bit words, in three parts:
+//!
+//! 1. A directory: for each 64-KiB page of the code, and one more, the number of the first row of that page or of a
+//!    later one (lower half), and the index of the first word of the rules (upper half).
+//! 2. The rows, two to a word, the first in the lower half: the address within the page (upper 16 bits) and the number
+//!    of the rule (lower 16 bits).
+//! 3. The rules, two to a word, each once. (The largest library known has 2.4 million rows, of 1,700 rules.)
 
 /// Largest offset a rule can hold for the frame address: 15 bits of 8 bytes.
 pub const MAX_CFA_OFFSET: u64 = 8 * ((1 << 15) - 1);
@@ -177,29 +181,40 @@ impl Rule {
     }
 }
 
-/// Packs a row: `address` from the table's base.
-#[inline(always)]
-pub const fn row(address: u32, rule: Rule) -> Row {
-    (address as u64) << 32 | rule.0 as u64
-}
-
-/// The address of a row.
-#[inline(always)]
-pub const fn row_address(row: Row) -> u32 {
-    (row >> 32) as u32
-}
-
-/// The rule of a row.
-#[inline(always)]
-pub const fn row_rule(row: Row) -> Rule {
-    Rule(row as u32)
-}
-
-/// A table in memory is a page directory followed by its rows: word `p` of the directory is the index of the
-/// first row of the 64-KiB page `p` or of a later one, its last word the number of rows.
+/// Bits of an address within its page.
 pub const PAGE_SHIFT: u32 = 16;
 /// Search steps that suffice within a page: a page has at most 2^16 rows, real ones at most 8,175.
 pub const SEARCH_STEPS: usize = 17;
+
+/// A row: the address within its page, and the number of its rule.
+#[inline(always)]
+pub const fn row(address: u32, rule: u16) -> u32 {
+    (address & 0xffff) << 16 | rule as u32
+}
+
+/// The address of a row within its page.
+#[inline(always)]
+pub const fn row_address(row: u32) -> u32 {
+    row >> 16
+}
+
+/// The number of a row's rule.
+#[inline(always)]
+pub const fn row_rule(row: u32) -> u32 {
+    row & 0xffff
+}
+
+/// A word of the directory.
+#[inline(always)]
+pub const fn directory_word(first_row: u32, rules_at: u32) -> u64 {
+    (rules_at as u64) << 32 | first_row as u64
+}
+
+/// One of two halves that share a word.
+#[inline(always)]
+pub const fn half(word: u64, index: u32) -> u32 {
+    (word >> ((index & 1) * 32)) as u32
+}
 
 /// The rule that holds at `address`, in a table of `pages` pages read through `word`.
 #[inline(always)]
@@ -208,8 +223,11 @@ pub fn find(address: u32, pages: u32, word: impl Fn(u32) -> Option<u64>) -> Opti
     if page >= pages {
         return None;
     }
-    let directory = pages + 1;
-    let mut low = word(page)? as u32;
+    let within = address & ((1 << PAGE_SHIFT) - 1);
+    let rows = pages + 1;
+    let directory = word(page)?;
+    let rules = (directory >> 32) as u32;
+    let mut low = directory as u32;
     let mut high = word(page + 1)? as u32;
     // First row of the page that begins behind the address; the one before it holds.
     for _ in 0..SEARCH_STEPS {
@@ -217,7 +235,7 @@ pub fn find(address: u32, pages: u32, word: impl Fn(u32) -> Option<u64>) -> Opti
             break;
         }
         let middle = low + (high - low) / 2;
-        if row_address(word(directory + middle)?) <= address {
+        if row_address(half(word(rows + middle / 2)?, middle)) <= within {
             low = middle + 1;
         } else {
             high = middle;
@@ -226,7 +244,8 @@ pub fn find(address: u32, pages: u32, word: impl Fn(u32) -> Option<u64>) -> Opti
     if low == 0 {
         return None;
     }
-    Some(row_rule(word(directory + low - 1)?))
+    let rule = row_rule(half(word(rows + (low - 1) / 2)?, low - 1));
+    Some(Rule(half(word(rules + rule / 2)?, rule)))
 }
 
 #[cfg(test)]
@@ -278,10 +297,13 @@ mod tests {
 
     /// A table as the builder writes it: three pages, the second without a row of its own.
     fn table() -> (u32, std::vec::Vec<u64>) {
-        let rule = |offset| Rule::new(CfaKind::Sp, offset, FpKind::Same, 0).unwrap();
-        let rows = [(0x10, 8), (0x20, 16), (0x2_0004, 24), (0x2_0008, 32)];
-        let mut words = std::vec![0, 2, 2, 4];
-        words.extend(rows.map(|(address, offset)| row(address, rule(offset))));
+        let rule = |offset| u64::from(Rule::new(CfaKind::Sp, offset, FpKind::Same, 0).unwrap().0);
+        let pair = |first: u32, second: u32| u64::from(second) << 32 | u64::from(first);
+        let directory = [0, 2, 2, 4].map(|first| directory_word(first, 6));
+        let mut words = directory.to_vec();
+        words.push(pair(row(0x10, 0), row(0x20, 1)));
+        words.push(pair(row(0x2_0004, 2), row(0x2_0008, 3)));
+        words.extend([rule(8) | rule(16) << 32, rule(24) | rule(32) << 32]);
         (3, words)
     }
 

@@ -7,7 +7,9 @@
 
 use crate::memory::{UserMemory, is_user_address};
 use crate::rows::{self, CfaKind, FpKind, Rule};
-use crate::wire::{NO_TABLE_EVER, NativeEnd, SPACE_ENTRY_WORDS, SpaceEntry, SpaceRef};
+use crate::wire::{
+    GENERATED, NO_TABLE_EVER, NativeEnd, SPACE_ENTRY_WORDS, SpaceEntry, SpaceRef, how,
+};
 
 /// The largest distance of two frames that is believed of a frame pointer.
 pub const MAX_FRAME_BYTES: u64 = 1 << 20;
@@ -41,8 +43,8 @@ const SIGNAL_RBP: u64 = 40 + 8 * 10;
 const SIGNAL_RSP: u64 = 40 + 8 * 15;
 const SIGNAL_RIP: u64 = 40 + 8 * 16;
 
-/// Steps from a frame to its caller: by the rule that holds there or, where there is none, by frame pointer;
-/// then the caller is a guess, and the second value true.
+/// Steps from a frame to its caller: by the rule that holds there or, where there is none, by frame pointer.
+/// The second value says whether and how the caller is a guess: [`how::GUESSED`], [`how::FOLLOWED`] or 0.
 ///
 /// `returns`: the frame's `pc` is a return address. `word` reads the memory in which the process's mappings
 /// (`space`) and the tables lie.
@@ -53,28 +55,31 @@ pub fn step(
     returns: bool,
     space: SpaceRef,
     word: impl Fn(u32) -> Option<u64> + Copy,
-) -> Result<(Caller, bool), NativeEnd> {
+) -> Result<(Caller, u64), NativeEnd> {
     // A return address may be the first byte of the next function: its call lies before it.
     let missing = match find_rule(frame.pc - u64::from(returns), space, word) {
-        Ok(rule) => return Ok((step_by_rule(memory, frame, rule)?, false)),
+        Ok((rule, generated)) => {
+            let guess = if generated { how::FOLLOWED } else { 0 };
+            return Ok((step_by_rule(memory, frame, rule)?, guess));
+        }
         Err(missing) => missing,
     };
     match step_by_frame_pointer(memory, frame) {
-        Ok(caller) => Ok((caller, true)),
+        Ok(caller) => Ok((caller, how::GUESSED)),
         Err(NativeEnd::Unreadable) => Err(NativeEnd::Unreadable),
         Err(NativeEnd::Root) if matches!(missing, NativeEnd::NoTable) => Err(NativeEnd::Root),
         Err(_) => Err(missing),
     }
 }
 
-/// The rule that holds at an address: [`NativeEnd::NoTable`] if what is mapped there is not known or has no
+/// The rule that holds at an address, and whether the code there was made at run time: [`NativeEnd::NoTable`] if what is mapped there is not known or has no
 /// table yet, [`NativeEnd::NoUnwindData`] if it has none or says nothing of this place.
 #[inline(always)]
 fn find_rule(
     address: u64,
     space: SpaceRef,
     word: impl Fn(u32) -> Option<u64> + Copy,
-) -> Result<Rule, NativeEnd> {
+) -> Result<(Rule, bool), NativeEnd> {
     let mapping =
         find_mapping(address, space.start, space.count, word).ok_or(NativeEnd::NoTable)?;
     if mapping.table == 0 {
@@ -86,9 +91,11 @@ fn find_rule(
         });
     }
     let address = u32::try_from(address - mapping.origin).map_err(|_| NativeEnd::NoUnwindData)?;
-    rows::find(address, mapping.pages, |index| word(mapping.table + index))
+    let pages = mapping.pages & !GENERATED;
+    let rule = rows::find(address, pages, |index| word(mapping.table + index))
         .filter(|rule| !matches!(rule.cfa_kind(), CfaKind::Unknown))
-        .ok_or(NativeEnd::NoUnwindData)
+        .ok_or(NativeEnd::NoUnwindData)?;
+    Ok((rule, mapping.pages & GENERATED != 0))
 }
 
 /// Steps to the caller by a rule of unwind data.

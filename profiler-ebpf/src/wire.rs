@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 pub use crate::cookie::{Cookie, MAX_CALL_BYTES, MAX_SUM_BYTES, NOT_READY, bytes_at};
 
 /// Raised with every change of layout or meaning.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 10;
 
 /// Marks the start of [`Abi`] inside the object.
 pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
@@ -143,6 +143,8 @@ pub mod how {
     pub const RETURN_ADDRESS: u64 = 1;
     /// Found by frame pointer where unwind data was missing: a guess until user space has checked it.
     pub const GUESSED: u64 = 2;
+    /// Found out of code made at run time, by following that: a guess too, since the code may have changed since.
+    pub const FOLLOWED: u64 = 4;
 }
 
 impl NativeEnd {
@@ -444,6 +446,10 @@ pub struct SpaceRef {
 /// Pages of a mapping that has no table and will have none: code made at run time, or a file without unwind data.
 pub const NO_TABLE_EVER: u32 = 1;
 
+/// Bit of a mapping's `pages`: the code was made at run time and may have changed since its table was made, so
+/// callers found by it are guesses.
+pub const GENERATED: u32 = 1 << 31;
+
 /// One executable mapping.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable, Default)]
@@ -456,7 +462,8 @@ pub struct SpaceEntry {
     pub origin: u64,
     /// First word of the unwind table; 0 if there is none.
     pub table: u32,
-    /// Pages of the table. Without one: [`NO_TABLE_EVER`], or 0 if it is still to come.
+    /// Pages of the table, with [`GENERATED`] if it is of code made at run time. Without a table:
+    /// [`NO_TABLE_EVER`], or 0 if it is still to come.
     pub pages: u32,
 }
 

@@ -55,7 +55,7 @@ fn measure(path: &Path) -> Result<String, String> {
     Ok(format!(
         "{:<24} {:>9} {:>8} {:>9.1} {:>9.1} {:>6.2} {:>13.1} {:>18} {:>10.1}",
         path.file_name().unwrap_or_default().to_string_lossy(),
-        table.rows().len(),
+        table.stats.rows,
         table.size() / 1024,
         described.1,
         gimli_ms,

@@ -9,6 +9,7 @@ pub mod program;
 pub mod recorder;
 pub mod report;
 pub mod rights;
+pub mod samples;
 pub mod scratch;
 pub mod statistics;
 pub mod target;

@@ -87,6 +87,8 @@ pub struct Summary {
     pub complete: u64,
     /// Samples kept in part.
     pub truncated: Part,
+    /// Samples kept with a guessed frame.
+    pub guessed: Part,
     /// Samples lost.
     pub lost: Part,
     /// Why kept in part.
@@ -97,6 +99,10 @@ pub struct Summary {
     pub balanced: bool,
     /// CPU time of the program itself while it recorded.
     pub own_cpu_seconds: f64,
+    /// Unwind tables, at most.
+    pub unwind_tables: u64,
+    /// Bytes that they took, at most.
+    pub unwind_table_bytes: u64,
     /// Limits hit.
     pub limits: Vec<Named>,
     /// Sentences about the recording.

@@ -9,6 +9,8 @@ use aya_ebpf::helpers::generated::{
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
 use aya_ebpf::programs::PerfEventContext;
 use profiler_ebpf::calls;
+use profiler_ebpf::entry::{is_exec, returns_to_pc};
+use profiler_ebpf::memory::UserMemory;
 use profiler_ebpf::unwind::Registers;
 use profiler_ebpf::wire::{
     Config, Counter, Gil, MAX_KERNEL_FRAMES, NativeEnd, PythonEnd, RECORD_SAMPLE, SampleHeader, how,
@@ -16,7 +18,7 @@ use profiler_ebpf::wire::{
 
 use super::maps::{OPEN_CALLS, SCRATCH, SPACE_OF, Scratch};
 use super::walk::{self, Stage};
-use super::{active_config, count, in_scope, read_kernel};
+use super::{CurrentTask, active_config, count, in_scope, read_kernel};
 
 /// Code segment of 64-bit user code on x86-64 (`__USER_CS`); 32-bit code has another.
 const USER_CS_64: u64 = 0x33;
@@ -79,7 +81,7 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
     // SAFETY: returns the running task, which is not going away meanwhile.
     let task = unsafe { bpf_get_current_task_btf() };
 
-    let (registers, cs, in_syscall) = if in_user {
+    let (registers, cs, returns) = if in_user {
         let registers = Registers {
             pc: interrupted.rip,
             sp: interrupted.rsp,
@@ -100,12 +102,16 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
         if entry.cs & 3 != 3 {
             return false; // a user worker thread that never runs in user mode
         }
+        // The old program's stack is gone, and the new one has not begun.
+        if is_exec(entry.orig_rax) && CurrentTask.read::<u64>(entry.rsp).is_none() {
+            return false;
+        }
         let registers = Registers {
             pc: entry.rip,
             sp: entry.rsp,
             fp: entry.rbp,
         };
-        (registers, entry.cs, entry.orig_rax.cast_signed() != -1)
+        (registers, entry.cs, returns_to_pc(entry.orig_rax))
     };
     if cs != USER_CS_64 {
         scratch.header.native_end = NativeEnd::ThirtyTwoBit as u8;
@@ -113,8 +119,7 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
     }
     open_calls(pid_tgid, registers.sp, scratch);
     scratch.walk.registers = registers;
-    // In a system call the saved pc is behind the instruction that made it, perhaps in another function.
-    scratch.walk.how = if in_syscall { how::RETURN_ADDRESS } else { 0 };
+    scratch.walk.how = if returns { how::RETURN_ADDRESS } else { 0 };
     scratch.walk.fs_base = read_kernel::<u64>(task as u64, config.task_fsbase).unwrap_or(0);
     // SAFETY: values are plain words, replaced whole.
     let space = unsafe { SPACE_OF.get(scratch.header.tgid) };

@@ -66,8 +66,7 @@ fn frame(scratch: &mut Scratch) -> Result<(), NativeEnd> {
     scratch.words[at + 2] = walk.how;
     scratch.header.native_frames = index as u16 + 1;
     let returns = walk.how & how::RETURN_ADDRESS != 0;
-    let (caller, guessed) = unwind::step(&CurrentTask, walk.registers, returns, walk.space, word)?;
-    let guessed = if guessed { how::GUESSED } else { 0 };
+    let (caller, guess) = unwind::step(&CurrentTask, walk.registers, returns, walk.space, word)?;
     let mut registers = caller.registers;
     if let Some(original) = calls::return_address_at(&walk.open, caller.slot) {
         registers.pc = original;
@@ -80,7 +79,7 @@ fn frame(scratch: &mut Scratch) -> Result<(), NativeEnd> {
         };
         return Err(end);
     }
-    scratch.walk.how = guessed
+    scratch.walk.how = guess
         | if caller.interrupted {
             0
         } else {

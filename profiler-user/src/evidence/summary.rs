@@ -41,6 +41,8 @@ pub struct Summary {
     pub truncated: Part,
     /// Why, the most frequent first.
     pub truncated_by_reason: Vec<Counted>,
+    /// Samples kept with a frame that was found without unwind data: a guess, checked.
+    pub guessed: Part,
     /// Samples that are not in the profile.
     pub lost: Part,
     /// Why, the most frequent first.
@@ -55,6 +57,10 @@ pub struct Summary {
     pub own_cpu_seconds: f64,
     /// The same in percent of one CPU for the whole session.
     pub own_cpu_percent: f64,
+    /// Unwind tables in the kernel at a time, at most.
+    pub unwind_tables: u64,
+    /// Memory that they took, at most.
+    pub unwind_table_bytes: u64,
     /// Limits that were hit, and how often.
     pub limits: Vec<Counted>,
     /// What the reader has to know to judge the figures.
@@ -100,6 +106,7 @@ pub(super) fn summary(profile: &Profile) -> Summary {
                 .iter()
                 .map(|(reason, count)| (reason.text(), *count)),
         ),
+        guessed: Part::new(books.guessed, kept, KEPT),
         lost: Part::new(books.lost_total(), books.taken, "samples taken"),
         lost_by_reason: counted(
             books
@@ -116,6 +123,8 @@ pub(super) fn summary(profile: &Profile) -> Summary {
         } else {
             0.0
         },
+        unwind_tables: books.unwind_tables,
+        unwind_table_bytes: books.unwind_table_bytes,
         limits: limits(profile),
         notes: profile.notes.clone(),
         closed: session.closed,
@@ -179,6 +188,7 @@ mod tests {
         books.lose(Loss::RingFull, 25);
         books.taken += 25;
         books.unnamed_frames = 4;
+        books.guessed = 5;
         books.own_cpu_ns = 60_000_000;
         books.stacks_over_limit = 3;
         books.limits.insert("unused".to_owned(), 0);
@@ -204,6 +214,7 @@ mod tests {
             (25, 125, 20.0)
         );
         assert_eq!(summary.unnamed_frames.percent, 4.0);
+        assert_eq!((summary.guessed.base, summary.guessed.percent), (100, 5.0));
         assert_eq!((summary.cpu_seconds, summary.balanced), (1.0, true));
         assert!((summary.own_cpu_percent - 0.6).abs() < 1e-9);
         assert_eq!(

@@ -2,7 +2,8 @@
 //!
 //! It is made of equal chunks, inner maps of one map of maps, added as they are needed and written through
 //! memory. Adding a chunk makes the kernel wait for all running programs (tens of milliseconds), writing
-//! does not: so chunks are large, and what changes often is written beside the old and then pointed to.
+//! does not: so chunks are large, and what changes often is written beside the old and then pointed to. Words that
+//! are given back are given out again; a chunk stays.
 
 use std::os::fd::AsFd as _;
 use std::ptr::NonNull;
@@ -13,18 +14,43 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::KernelError;
 use super::load::{Kernel, bytes_array, map_error, missing_map};
+use super::words::Words;
 
 /// `BPF_MAP_TYPE_ARRAY`.
 const ARRAY: u32 = 2;
 /// `BPF_F_MMAPABLE` (kernel 5.5), as the kernel side declares its inner maps.
 const MMAPABLE: u32 = 1 << 10;
 
-/// The chunks added so far.
-#[derive(Default)]
+/// The chunks added so far, and which of their words are taken.
 pub(super) struct Arena {
     chunks: Vec<Chunk>,
-    /// First word never used; word 0 stands for "nothing".
-    next: u32,
+    words: Words,
+}
+
+impl Default for Arena {
+    fn default() -> Self {
+        Self {
+            chunks: Vec::new(),
+            // Word 0 stands for "nothing".
+            words: Words::new(1, CHUNK_WORDS * MAX_CHUNKS),
+        }
+    }
+}
+
+/// The memory as those see it who fill it: the kernel's, or a stand-in for tests.
+pub trait SharedMemory {
+    /// Takes `count` words that follow each other; `None` when there is no room.
+    fn allocate(&mut self, count: u32) -> Result<Option<u32>, KernelError>;
+    /// Gives words back that were taken. Nothing may lead to them any more.
+    fn free(&mut self, start: u32, count: u32);
+    /// Writes words into memory that was taken.
+    fn write_words(&mut self, start: u32, words: &[u64]);
+    /// Says where the mappings of a process lie.
+    fn bind_space(&mut self, pid: u32, space: SpaceRef) -> Result<(), KernelError>;
+    /// Takes that back.
+    fn unbind_space(&mut self, pid: u32);
+    /// What was said of all processes, and what children took over from their parents.
+    fn bound_spaces(&self) -> Result<Vec<(u32, SpaceRef)>, KernelError>;
 }
 
 /// One chunk: an inner map, mapped.
@@ -35,25 +61,26 @@ struct Chunk {
 // SAFETY: the mapping belongs to this value alone; the kernel side only reads it.
 unsafe impl Send for Chunk {}
 
-impl Kernel {
-    /// Takes `count` words that follow each other; `None` when all memory is used up.
-    pub fn allocate(&mut self, count: u32) -> Result<Option<u32>, KernelError> {
-        let start = self.arena.next.max(1);
-        let Some(end) = start
-            .checked_add(count)
-            .filter(|end| *end <= CHUNK_WORDS * MAX_CHUNKS)
-        else {
+impl SharedMemory for Kernel {
+    fn allocate(&mut self, count: u32) -> Result<Option<u32>, KernelError> {
+        let Some(start) = self.arena.words.take(count) else {
             return Ok(None);
         };
-        while (self.arena.chunks.len() as u64) * u64::from(CHUNK_WORDS) < u64::from(end) {
-            self.add_chunk()?;
+        let end = u64::from(self.arena.words.end());
+        while (self.arena.chunks.len() as u64) * u64::from(CHUNK_WORDS) < end {
+            if let Err(error) = self.add_chunk() {
+                self.arena.words.give_back(start, count);
+                return Err(error);
+            }
         }
-        self.arena.next = end;
         Ok(Some(start))
     }
 
-    /// Writes words into memory that was taken.
-    pub fn write_words(&mut self, start: u32, words: &[u64]) {
+    fn free(&mut self, start: u32, count: u32) {
+        self.arena.words.give_back(start, count);
+    }
+
+    fn write_words(&mut self, start: u32, words: &[u64]) {
         for (at, word) in (start..).zip(words) {
             if let Some(chunk) = self.arena.chunks.get((at / CHUNK_WORDS) as usize) {
                 // SAFETY: the index lies within the chunk, whose mapping lasts as long as it. The kernel side may
@@ -68,8 +95,7 @@ impl Kernel {
         }
     }
 
-    /// Says where the mappings of a process lie.
-    pub fn bind_space(&mut self, pid: u32, space: SpaceRef) -> Result<(), KernelError> {
+    fn bind_space(&mut self, pid: u32, space: SpaceRef) -> Result<(), KernelError> {
         let map = self
             .ebpf
             .map_mut("SPACE_OF")
@@ -80,9 +106,35 @@ impl Kernel {
             .map_err(|error| map_error("SPACE_OF", &error))
     }
 
-    /// Takes that back.
-    pub fn unbind_space(&mut self, pid: u32) {
+    fn unbind_space(&mut self, pid: u32) {
         self.remove::<{ size_of::<SpaceRef>() }>("SPACE_OF", pid);
+    }
+
+    fn bound_spaces(&self) -> Result<Vec<(u32, SpaceRef)>, KernelError> {
+        let map = self
+            .ebpf
+            .map("SPACE_OF")
+            .ok_or_else(|| missing_map("SPACE_OF"))?;
+        let map: HashMap<_, u32, [u8; size_of::<SpaceRef>()]> =
+            HashMap::try_from(map).map_err(|error| map_error("SPACE_OF", &error))?;
+        map.iter()
+            .map(|entry| {
+                let (pid, space) = entry.map_err(|error| map_error("SPACE_OF", &error))?;
+                Ok((pid, bytemuck::pod_read_unaligned(&space)))
+            })
+            .collect()
+    }
+}
+
+impl Kernel {
+    /// Has a whole chunk ready beyond what was taken, so that taking need not wait for the kernel.
+    pub fn keep_ready(&mut self) -> Result<(), KernelError> {
+        let wanted = u64::from(self.arena.words.end()) + u64::from(CHUNK_WORDS);
+        let chunks = self.arena.chunks.len() as u64;
+        if chunks * u64::from(CHUNK_WORDS) < wanted && chunks < u64::from(MAX_CHUNKS) {
+            self.add_chunk()?;
+        }
+        Ok(())
     }
 
     fn add_chunk(&mut self) -> Result<(), KernelError> {

@@ -15,7 +15,9 @@ mod rights;
 pub mod ring;
 mod run_time;
 pub mod sideband;
+mod words;
 
+pub use arena::SharedMemory;
 pub use as_user::run_as;
 pub use error::KernelError;
 pub use load::{Counters, EventRing, Kernel, KernelSettings, online_cpus};

@@ -45,6 +45,16 @@ impl ElfLoad {
         )
     }
 
+    /// One executable segment of so many bytes, loaded at its offsets.
+    pub fn of_bytes(bytes: u64) -> Self {
+        Self(vec![Segment {
+            file_offset: 0,
+            address: 0,
+            file_size: bytes,
+            executable: true,
+        }])
+    }
+
     /// The file offset of an address in the file, if it lies in executable code.
     pub fn code_offset(&self, address: u64) -> Option<u64> {
         let inside = |segment: &&Segment| {
@@ -55,6 +65,18 @@ impl ElfLoad {
         };
         let segment = self.0.iter().find(inside)?;
         Some(address - segment.address + segment.file_offset)
+    }
+
+    /// The address in the file of a file offset, if executable code lies there.
+    pub fn code_address(&self, offset: u64) -> Option<u64> {
+        let inside = |segment: &&Segment| {
+            segment.executable
+                && offset
+                    .checked_sub(segment.file_offset)
+                    .is_some_and(|at| at < segment.file_size)
+        };
+        let segment = self.0.iter().find(inside)?;
+        (offset - segment.file_offset).checked_add(segment.address)
     }
 
     /// What to add to an address in the file to get the run-time one, given that the file's code is mapped
@@ -106,6 +128,9 @@ mod tests {
         assert_eq!(load().code_offset(0x3a3f), None);
         assert_eq!(load().code_offset(0x100), None);
         assert_eq!(load().code_offset(0x3a40 + 0x5000), None);
+        assert_eq!(load().code_address(0x2000), Some(0x4000));
+        assert_eq!(load().code_address(0x1a3f), None);
+        assert_eq!(load().code_address(0x1a40 + 0x5000), None);
     }
 
     /// The mapping starts at the page below the segment's offset.

@@ -1,16 +1,16 @@
 //! Files seen mapped, by identity, opened as the process maps them.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use indexmap::IndexMap;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
-
+use super::in_root::TargetRoot;
 use crate::kernel::sideband::MappingRecord;
 
-/// Index of a file in a [`FileTable`].
+/// Number of a file in a [`FileTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u32);
 
@@ -37,6 +37,8 @@ pub struct FileKey {
 pub struct MappedFile {
     /// Path as the process sees it, for people.
     pub path: String,
+    /// What makes it this file.
+    pub key: Arc<FileKey>,
     /// The open file; `None` if it could not be opened (the process was gone, or too many are open).
     file: Option<File>,
 }
@@ -56,10 +58,12 @@ impl MappedFile {
     }
 }
 
-/// All files seen mapped.
+/// All files seen mapped. An id is never given out for a second file.
 #[derive(Debug, Default)]
 pub struct FileTable {
-    files: IndexMap<FileKey, MappedFile>,
+    ids: HashMap<Arc<FileKey>, FileId>,
+    files: HashMap<FileId, MappedFile>,
+    next: u32,
     open: usize,
     max_open: usize,
     /// Files that were not opened since too many are open.
@@ -80,17 +84,21 @@ impl FileTable {
     /// The file with this identity, opened through process `pid` (where it is mapped from `start` to
     /// `end`) if it is new or could not be opened before.
     pub fn intern(&mut self, key: FileKey, pid: u32, start: u64, end: u64) -> Option<FileId> {
-        if let Some((index, _, known)) = self.files.get_full_mut(&key) {
+        if let Some(id) = self.ids.get(&key) {
+            let known = self.files.get_mut(id)?;
             if known.file.is_none() && self.open < self.max_open {
                 known.file = open_mapped(&key, pid, start, end);
                 self.open += usize::from(known.file.is_some());
             }
-            return id(index);
+            return Some(*id);
         }
-        if self.files.len() >= MAX_FILES {
+        let next = self.next.checked_add(1);
+        if self.files.len() >= MAX_FILES || next.is_none() {
             self.over_limit += 1;
             return None;
         }
+        let id = FileId(self.next);
+        self.next = next?;
         let file = if self.open < self.max_open {
             open_mapped(&key, pid, start, end)
         } else {
@@ -99,7 +107,10 @@ impl FileTable {
         };
         self.open += usize::from(file.is_some());
         let path = String::from_utf8_lossy(&key.path).into_owned();
-        id(self.files.insert_full(key, MappedFile { path, file }).0)
+        let key = Arc::new(key);
+        self.ids.insert(Arc::clone(&key), id);
+        self.files.insert(id, MappedFile { path, key, file });
+        Some(id)
     }
 
     /// The file of a mapping of process `pid`; `None` for memory without one.
@@ -116,14 +127,25 @@ impl FileTable {
         self.intern(key, pid, record.start, end)
     }
 
-    /// The file behind an id.
-    pub fn get(&self, id: FileId) -> &MappedFile {
-        &self.files[id.0 as usize]
+    /// The file behind an id, unless it was forgotten.
+    pub fn get(&self, id: FileId) -> Option<&MappedFile> {
+        self.files.get(&id)
     }
-}
 
-fn id(index: usize) -> Option<FileId> {
-    u32::try_from(index).ok().map(FileId)
+    /// How many files could be forgotten with profit: more than none when the table or the open files come near
+    /// their limit.
+    pub fn crowd(&self) -> usize {
+        let over = |count: usize, limit: usize| count.saturating_sub(limit / 4 * 3);
+        over(self.files.len(), MAX_FILES).max(over(self.open, self.max_open))
+    }
+
+    /// Forgets a file, and closes it.
+    pub fn forget(&mut self, id: FileId) {
+        if let Some(file) = self.files.remove(&id) {
+            self.ids.remove(&file.key);
+            self.open -= usize::from(file.file.is_some());
+        }
+    }
 }
 
 fn max_open_files() -> usize {
@@ -157,21 +179,12 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     if let Ok(file) = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
         return Some(file);
     }
-    let open_root =
-        |path: String| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
-    let (root, ours) = match open_root(format!("/proc/{pid}/root")) {
+    let (root, ours) = match TargetRoot::of(pid) {
         Some(root) => (root, false),
         // The process is gone: the same path in our own root may still be the same file.
-        None => (open_root("/".to_owned())?, true),
+        None => (TargetRoot::ours()?, true),
     };
-    let file = rustix::fs::openat2(
-        root,
-        key.path.as_slice(),
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
-        Mode::empty(),
-        ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-    )
-    .ok()?;
+    let file = root.open(&key.path)?;
     let stat = rustix::fs::fstat(&file).ok()?;
     let device = (
         rustix::fs::major(stat.st_dev),
@@ -180,7 +193,7 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     // In the process's own root the path has led there; overlays show another device than the maps. In ours an
     // inode number alone proves nothing.
     let same = stat.st_ino == key.inode && (!ours || device == key.device);
-    same.then(|| File::from(file))
+    same.then_some(file)
 }
 
 /// A copy of the vDSO, the small library the kernel maps into every process: the same image in each.
@@ -216,6 +229,33 @@ mod tests {
         file.rewind().unwrap();
         file.read_exact(&mut magic).unwrap();
         assert_eq!(&magic, b"\x7fELF");
+    }
+
+    /// A file that is forgotten leaves room, and comes back as another one.
+    #[test]
+    fn forgets() {
+        let mut table = FileTable {
+            max_open: 4,
+            ..FileTable::default()
+        };
+        let intern = |table: &mut FileTable, inode| {
+            let key = FileKey {
+                device: (0, 0),
+                inode,
+                path: VDSO.to_vec(),
+            };
+            table.intern(key, 1, 0, 0x1000).unwrap()
+        };
+        let ids: Vec<FileId> = (0..4).map(|inode| intern(&mut table, inode)).collect();
+        assert_eq!((table.open, table.crowd()), (4, 1));
+        table.forget(ids[1]);
+        table.forget(ids[1]);
+        assert_eq!((table.open, table.crowd()), (3, 0));
+        assert!(table.get(ids[1]).is_none());
+        assert!(table.get(ids[2]).is_some());
+        let again = intern(&mut table, 1);
+        assert!(!ids.contains(&again));
+        assert_eq!(intern(&mut table, 1), again);
     }
 
     /// A path whose inode is another one is not taken for the file that was mapped.

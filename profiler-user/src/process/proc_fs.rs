@@ -21,6 +21,25 @@ pub fn has_ended(pid: u32) -> bool {
     status.state.starts_with(['Z', 'X']) && thread_ids(pid).len() <= 1
 }
 
+/// Who a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// The pid by which it knows itself: in the innermost pid namespace.
+    pub inner_pid: u32,
+    /// Its effective user.
+    pub user: u32,
+}
+
+/// Who a process is; `None` if it is gone.
+pub(super) fn identity(pid: u32) -> Option<Identity> {
+    let status = process(pid)?.status().ok()?;
+    let innermost = status.nstgid.as_deref().and_then(<[i32]>::last);
+    Some(Identity {
+        inner_pid: u32::try_from(*innermost.unwrap_or(&status.tgid)).ok()?,
+        user: status.euid,
+    })
+}
+
 /// The kernel's name of the process's main thread.
 pub(super) fn name(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -139,6 +158,8 @@ mod tests {
         assert!(thread_runtime_ns(pid, pid).is_some());
         assert!(children_of(pid).contains(&pid));
         assert!(!command(pid).is_empty());
+        let user = rustix::process::geteuid().as_raw();
+        assert_eq!(identity(pid).map(|identity| identity.user), Some(user));
     }
 
     /// A process that is not there has nothing.
@@ -148,6 +169,7 @@ mod tests {
         assert!(has_ended(u32::MAX));
         assert!(executable_mappings(u32::MAX).is_empty());
         assert_eq!(command(u32::MAX), "");
+        assert_eq!(identity(u32::MAX), None);
         assert_eq!(thread_runtime_ns(u32::MAX, 1), None);
     }
 }

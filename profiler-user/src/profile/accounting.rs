@@ -112,6 +112,8 @@ pub struct Accounting {
     pub complete: u64,
     /// Kept with a part of the stack, by reason.
     pub truncated: BTreeMap<Truncation, u64>,
+    /// Kept with a frame that was found without unwind data: a guess, checked.
+    pub guessed: u64,
     /// Not kept, by reason.
     pub lost: BTreeMap<Loss, u64>,
     /// Frames in all kept samples.
@@ -122,6 +124,10 @@ pub struct Accounting {
     pub stacks_over_limit: u64,
     /// CPU time wholestack itself used while recording.
     pub own_cpu_ns: u64,
+    /// Unwind tables that were in the kernel at a time, at most.
+    pub unwind_tables: u64,
+    /// Memory that they took, at most, in bytes.
+    pub unwind_table_bytes: u64,
     /// Limits that were hit: name of the limit and how often.
     pub limits: BTreeMap<String, u64>,
 }

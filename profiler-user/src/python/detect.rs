@@ -7,8 +7,8 @@
 use std::fmt;
 use std::fs::File;
 
-use object::read::elf::ElfFile64;
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, ReadRef};
+use object::read::elf::{ElfFile64, Sym as _, VersionTable};
+use object::{Object as _, ObjectSection as _, ReadCache, ReadRef, elf};
 
 use crate::process::ElfLoad;
 
@@ -60,22 +60,11 @@ pub fn detect(file: &File) -> Option<(PythonBuild, ElfLoad)> {
     Some((build, ElfLoad::of(&elf)))
 }
 
-fn find<'d, R: ReadRef<'d>>(elf: &ElfFile64<'d, object::Endianness, R>) -> Option<PythonBuild> {
-    let mut runtime = None;
-    let mut version_at = None;
-    for symbol in elf
-        .dynamic_symbols()
-        .filter(|symbol| symbol.is_definition())
-    {
-        match symbol.name_bytes() {
-            Ok(b"_PyRuntime") => runtime = Some((symbol.address(), symbol.size())),
-            Ok(b"Py_Version") => version_at = Some((symbol.address(), symbol.size())),
-            _ => {}
-        }
-    }
-    let (runtime, runtime_size) = runtime?;
+fn find<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, object::Endianness, R>) -> Option<PythonBuild> {
+    let (runtime, runtime_size) = exported(file, b"_PyRuntime")?;
+    let version_at = exported(file, b"Py_Version");
     let version = version_at.and_then(|(address, size)| {
-        let section = elf.sections().find(|section| {
+        let section = file.sections().find(|section| {
             address >= section.address() && address - section.address() < section.size()
         })?;
         // An unsigned long; the version is its low half.
@@ -91,6 +80,36 @@ fn find<'d, R: ReadRef<'d>>(elf: &ElfFile64<'d, object::Endianness, R>) -> Optio
     })
 }
 
+/// Address and size of an exported symbol. By the file's own hash table, if it has one: a library can export a
+/// hundred thousand, and every file that is mapped is asked.
+fn exported<'d, R: ReadRef<'d>>(
+    file: &ElfFile64<'d, object::Endianness, R>,
+    name: &[u8],
+) -> Option<(u64, u64)> {
+    let endian = file.endian();
+    let (sections, symbols) = (file.elf_section_table(), file.elf_dynamic_symbol_table());
+    let header = sections.gnu_hash_header(endian, file.data()).ok()?;
+    let usable = header.is_some_and(|header| {
+        header.bucket_count.get(endian) != 0
+            && header.bloom_count.get(endian) != 0
+            && header.bloom_shift.get(endian) < u32::BITS
+    });
+    let symbol = if usable {
+        let (hashes, _) = sections.gnu_hash(endian, file.data()).ok()??;
+        let hash = elf::gnu_hash(name);
+        hashes
+            .find(endian, name, hash, None, symbols, &VersionTable::default())?
+            .1
+    } else {
+        let names = symbols.strings();
+        symbols
+            .iter()
+            .find(|symbol| symbol.name(endian, names) == Ok(name))?
+    };
+    let defined = symbol.st_shndx(endian) != elf::SHN_UNDEF;
+    defined.then(|| (symbol.st_value(endian), symbol.st_size(endian)))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -100,6 +119,40 @@ mod tests {
     #[test]
     fn versions() {
         assert_eq!(PythonVersion::from_hex(0x030b_07f0).to_string(), "3.11.7");
+    }
+
+    /// What a library exports is found with its hash table and, where that has been made unusable, without.
+    #[test]
+    fn finds_exports() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let library = maps
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(5))
+            .find(|path| path.contains("/libc.so"));
+        let Some(mut image) = library.map(|path| std::fs::read(path).unwrap()) else {
+            return;
+        };
+        let export = |image: &[u8], name: &[u8]| {
+            exported(
+                &ElfFile64::<object::Endianness>::parse(image).unwrap(),
+                name,
+            )
+        };
+        let found = export(&image, b"clock_gettime");
+        assert!(found.is_some() && export(&image, b"no_such_function").is_none());
+        let (start, _) = ElfFile64::<object::Endianness>::parse(&*image)
+            .unwrap()
+            .section_by_name(".gnu.hash")
+            .and_then(|section| section.file_range())
+            .unwrap();
+        for (field, value) in [(0, 0u32), (8, 0), (12, 32)] {
+            let at = usize::try_from(start).unwrap() + field;
+            let before = image[at..at + 4].to_vec();
+            image[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            assert_eq!(export(&image, b"clock_gettime"), found);
+            assert!(export(&image, b"no_such_function").is_none());
+            image[at..at + 4].copy_from_slice(&before);
+        }
     }
 
     /// A program that is no Python, and a file that is no program, are neither.

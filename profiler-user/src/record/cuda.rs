@@ -13,14 +13,17 @@ use crate::kernel::{CallSite, Counters, Kernel, KernelError, monotonic_ns};
 use crate::profile::{CallStat, LatencyHistogram, Profile, ThreadId};
 use profiler_ebpf::wire::{CallKey, CallStats, Counter};
 
+/// Files probed at most: each keeps its probes in the kernel until the end.
+const MAX_LIBRARIES: usize = 1024;
+
 /// The libraries probed so far.
 #[derive(Debug, Default)]
 pub(super) struct Drivers {
     /// Device and inode of each: one file may have many names, but takes one set of probes. The probes keep the
     /// file, so that its inode is not used again.
     probed: HashSet<(u64, u64)>,
-    /// What the reader must know of them.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
+    over_limit: u64,
 }
 
 impl Drivers {
@@ -33,8 +36,20 @@ impl Drivers {
         }
     }
 
+    /// What the reader must know of them.
+    pub fn into_notes(self) -> Vec<String> {
+        let mut notes = self.notes;
+        if self.over_limit > 0 {
+            notes.push(format!(
+                "CUDA libraries beyond the first {MAX_LIBRARIES} files, not probed: {}",
+                self.over_limit
+            ));
+        }
+        notes
+    }
+
     /// A process mapped a file that was not seen before, at `mapped_ns`; `None` if that was before the
-    /// recording began.
+    /// recording began. True if it is a driver.
     pub fn mapped(
         &mut self,
         kernel: &mut Kernel,
@@ -42,48 +57,68 @@ impl Drivers {
         file: &File,
         pid: u32,
         mapped_ns: Option<u64>,
-    ) {
+    ) -> bool {
         let Some(library) = library_of(path, file) else {
-            return;
+            return false;
         };
-        let identity = file.metadata().map(|data| (data.dev(), data.ino()));
-        if identity.is_ok_and(|identity| !self.probed.insert(identity)) {
-            return;
+        let Ok(data) = file.metadata() else {
+            return true;
+        };
+        let identity = (data.dev(), data.ino());
+        if self.probed.len() >= MAX_LIBRARIES && !self.probed.contains(&identity) {
+            self.over_limit += 1;
+        } else if self.probed.insert(identity) {
+            let what = match library {
+                Library::Driver => "CUDA driver",
+                Library::Runtime => "CUDA runtime",
+            };
+            let notes = probe(kernel, library, file, pid, mapped_ns);
+            let notes = notes.iter().map(|note| format!("{what} {path}: {note}"));
+            self.notes.extend(notes);
         }
-        let what = match library {
-            Library::Driver => "CUDA driver",
-            Library::Runtime => "CUDA runtime",
-        };
-        let sites = probe_sites(library, file);
-        let handle = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let places: Vec<CallSite> = sites
-            .iter()
-            .map(|site| CallSite {
-                file_offset: site.file_offset,
-                cookie: site.cookie,
-                common: site.common,
-            })
-            .collect();
-        let note = match kernel.attach_calls(&handle, &places) {
-            Err(error) => format!("not every call is counted: {error}"),
-            Ok(_) if sites.is_empty() => "it exports no function that is known".to_owned(),
-            Ok(left_out) => {
-                let counted = sites.len() - left_out;
-                if left_out > 0 {
-                    self.notes.push(format!(
-                        "{what} {path}: {left_out} rarer functions are not counted: \
-                         this kernel (before 6.6) puts probes on one by one"
-                    ));
-                }
-                let Some(mapped_ns) = mapped_ns else { return };
-                let late_ms = monotonic_ns().saturating_sub(mapped_ns) as f64 / 1e6;
-                format!(
-                    "{counted} functions counted from {late_ms:.1} ms after process {pid} mapped it"
-                )
-            }
-        };
-        self.notes.push(format!("{what} {path}: {note}"));
+        true
     }
+}
+
+/// Probes a library. Returns what the reader must know of it.
+fn probe(
+    kernel: &mut Kernel,
+    library: Library,
+    file: &File,
+    pid: u32,
+    mapped_ns: Option<u64>,
+) -> Vec<String> {
+    let sites = probe_sites(library, file);
+    if sites.is_empty() {
+        return vec!["it exports no function that is known".to_owned()];
+    }
+    let handle = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let places: Vec<CallSite> = sites
+        .iter()
+        .map(|site| CallSite {
+            file_offset: site.file_offset,
+            cookie: site.cookie,
+            common: site.common,
+        })
+        .collect();
+    let left_out = match kernel.attach_calls(&handle, &places) {
+        Ok(left_out) => left_out,
+        Err(error) => return vec![format!("not every call is counted: {error}")],
+    };
+    let mut notes = Vec::new();
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} rarer functions are not counted: this kernel (before 6.6) puts probes on one by one"
+        ));
+    }
+    if let Some(mapped_ns) = mapped_ns {
+        let late_ms = monotonic_ns().saturating_sub(mapped_ns) as f64 / 1e6;
+        let counted = sites.len() - left_out;
+        notes.push(format!(
+            "{counted} functions counted from {late_ms:.1} ms after process {pid} mapped it"
+        ));
+    }
+    notes
 }
 
 /// Adds the kernel side's figures to the profile, one row per thread and function.

@@ -4,12 +4,16 @@ use std::collections::HashSet;
 
 use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
+use super::generated::{GeneratedNames, is_memory};
 use crate::cuda::catalogue;
-use crate::process::{FileId, FileTable, ProcessState};
+use crate::process::{FileId, FileTable, ProcessState, TargetMemory, TargetRoot};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
 use crate::python::{CodeCache, EVALUATOR, is_plumbing};
-use crate::stack::{Names, NativeName, PythonName};
-use crate::symbols::{KernelSymbols, NativeSymbols};
+use crate::stack::{Evidence, Names, NativeName, PythonName};
+use crate::symbols::{CALL_BYTES, FramePointer, KernelSymbols, NativeSymbols, follows_call};
+
+/// A caller that may be none.
+const GUESS: u64 = how::GUESSED | how::FOLLOWED;
 
 /// Functions that threads and programs begin with.
 const ROOTS: [&str; 8] = [
@@ -23,8 +27,20 @@ const ROOTS: [&str; 8] = [
     "thread_start",
 ];
 
+/// Functions that go on in an exception's handler: towards their end they replace what they saved at their start, their own
+/// return address included, by what the handler's function saved.
+const TO_HANDLERS: [&str; 4] = [
+    "_Unwind_RaiseException",
+    "_Unwind_Resume",
+    "_Unwind_Resume_or_Rethrow",
+    "_Unwind_ForcedUnwind",
+];
+
 /// Where x86-64 Linux puts that page: the last below the end of user space (kernel/events/uprobes.c).
 const UPROBES_PAGE: u64 = 0x7fff_ffff_e000;
+
+/// Stands for the module of code that a program generated and gave a name.
+const GENERATED: &str = "[jit]";
 
 /// Every source of names, kept for the whole recording.
 #[derive(Default)]
@@ -32,6 +48,7 @@ pub(super) struct NameSources {
     pub native: NativeSymbols,
     pub kernel: KernelSymbols,
     pub code: CodeCache,
+    pub generated: GeneratedNames,
     /// Files that hold a Python runtime.
     pub interpreters: HashSet<FileId>,
 }
@@ -65,13 +82,60 @@ impl SampleNames<'_> {
     fn nowhere(&mut self, module: &str, frame: &NativeFrame) -> NativeName<Vec<FrameId>> {
         let named = self.unnamed(FrameKind::Native, module, frame.pc);
         // Without the file there is no telling whether a call comes before: a guess stays one.
-        NativeName {
-            frame: vec![named],
-            evaluator: false,
-            plumbing: false,
-            root: false,
-            plausible: frame.how & how::GUESSED == 0,
+        one_frame(named, frame.how & GUESS == 0)
+    }
+
+    /// A native frame in memory without a file.
+    fn in_memory(&mut self, frame: &NativeFrame, pc: u64) -> NativeName<Vec<FrameId>> {
+        match self.generated(frame, pc) {
+            Some(name) => name,
+            None => {
+                let named = self.unnamed(FrameKind::Native, "[anon]", frame.pc);
+                one_frame(named, self.is_believed(frame))
+            }
         }
+    }
+
+    /// A native frame in code that the process generated and gave a name.
+    fn generated(&mut self, frame: &NativeFrame, pc: u64) -> Option<NativeName<Vec<FrameId>>> {
+        let function = self.sources.generated.name(self.pid, pc)?;
+        let function = self.profile.strings.intern(&function);
+        let module = self.intern(GENERATED);
+        let named = self.profile.intern_frame(Frame {
+            kind: FrameKind::Native,
+            module,
+            ..Frame::marker(function)
+        });
+        Some(one_frame(named, self.is_believed(frame)))
+    }
+
+    /// Whether a frame in memory is to be believed: a guess only if a call stands right before its address, in the
+    /// memory as it is now.
+    fn is_believed(&self, frame: &NativeFrame) -> bool {
+        if frame.how & GUESS == 0 {
+            return true;
+        }
+        let mut before = [0; CALL_BYTES];
+        let memory = TargetMemory::new(self.pid);
+        // Code may begin with its page, and what comes before not be there.
+        let in_page = CALL_BYTES.min((frame.pc % 4096) as usize);
+        [CALL_BYTES, in_page].into_iter().any(|bytes| {
+            let before = &mut before[..bytes];
+            let start = frame.pc.checked_sub(bytes as u64);
+            start.is_some_and(|start| memory.read_into(start, before)) && follows_call(before)
+        })
+    }
+}
+
+/// One frame, and whether it is to be believed.
+fn one_frame(frame: FrameId, plausible: bool) -> NativeName<Vec<FrameId>> {
+    NativeName {
+        frame: vec![frame],
+        evaluator: false,
+        plumbing: false,
+        root: false,
+        plausible,
+        evidence: Evidence::default(),
     }
 }
 
@@ -101,25 +165,31 @@ impl Names for SampleNames<'_> {
             return self.nowhere("[exited]", frame);
         };
         let Some(mapping) = process.space.find(pc).copied() else {
-            return self.nowhere("[unmapped]", frame);
+            // Nothing calls from where there is no code.
+            return NativeName {
+                plausible: returns == 0,
+                ..self.nowhere("[unmapped]", frame)
+            };
         };
         let Some(id) = mapping.file else {
             // The page the kernel puts its return probes' code on; it reports no mapping for it.
-            let module = if (UPROBES_PAGE..UPROBES_PAGE + 4096).contains(&pc) {
-                "[uprobes]"
-            } else {
-                "[anon]"
-            };
-            return self.nowhere(module, frame);
+            if (UPROBES_PAGE..UPROBES_PAGE + 4096).contains(&pc) {
+                return self.nowhere("[uprobes]", frame);
+            }
+            return self.in_memory(frame, pc);
         };
-        let file = self.files.get(id);
+        let Some(file) = self.files.get(id) else {
+            return self.nowhere("[unmapped]", frame);
+        };
         let offset = mapping.file_offset_of(pc);
-        let place = self.sources.native.place(id, file, offset);
+        let root = || TargetRoot::of(self.pid);
+        let place = self.sources.native.place(id, file, offset, root);
         let outermost = place
             .functions
             .last()
             .map_or("", |function| function.function.as_str());
         let interpreter = self.sources.interpreters.contains(&id);
+        let address = |at: u64| pc.wrapping_sub(offset).wrapping_add(at);
         let name = NativeName {
             frame: Vec::new(),
             evaluator: interpreter && outermost == EVALUATOR,
@@ -130,11 +200,27 @@ impl Names for SampleNames<'_> {
                     .iter()
                     .all(|place| is_plumbing(&place.function)),
             root: ROOTS.contains(&outermost),
-            plausible: returns == 0 || place.is_call.unwrap_or(frame.how & how::GUESSED == 0),
+            plausible: returns == 0 || place.is_call.unwrap_or(frame.how & GUESS == 0),
+            evidence: Evidence {
+                start: place.start.map(address),
+                calls: place.calls.map(address),
+                frame_pointer: Some(match place.frame {
+                    FramePointer::Own => true,
+                    FramePointer::OwnInCalls => returns != 0,
+                    FramePointer::Other => false,
+                }),
+                returns_elsewhere: TO_HANDLERS.contains(&outermost),
+            },
         };
+        if place.functions.is_empty()
+            && is_memory(&file.path)
+            && let Some(generated) = self.generated(frame, pc)
+        {
+            return generated;
+        }
         let module = self.intern(&file.path);
         if place.functions.is_empty() {
-            let start = place.unnamed_start.unwrap_or(offset);
+            let start = place.start.unwrap_or(offset);
             let frame = self.unnamed(FrameKind::Native, &file.path, start);
             return NativeName {
                 frame: vec![frame],

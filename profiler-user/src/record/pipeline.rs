@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use profiler_ebpf::wire::{Counter, ThreadExit};
 
 use super::cuda::{add_calls, book_limits, note_failure};
+use super::limits;
 use super::naming::{NameSources, SampleNames};
 use super::scout::Scouted;
 use super::tasks::Tasks;
@@ -14,7 +15,9 @@ use super::{RecordError, Scope};
 use crate::kernel::ring::{RawEvent, RawSample};
 use crate::kernel::sideband::SidebandEvent;
 use crate::kernel::{Kernel, monotonic_ns};
-use crate::process::{ElfLoad, FileId, Mapping, ProcessTable, TargetMemory, has_ended, thread_ids};
+use crate::process::{
+    ElfLoad, FileId, MappedFile, Mapping, ProcessTable, TargetMemory, has_ended, thread_ids,
+};
 use crate::profile::{Loss, ProcessId, Profile, Sample, ThreadId};
 use crate::python::{PythonBuild, detect, info_for, thread_name};
 use crate::recording::{RecordingError, Writer};
@@ -250,12 +253,14 @@ impl<W: Write> Pipeline<W> {
             self.runtimes.insert(pid, runtime);
         }
         self.sources.code.fork(parent, pid);
+        self.sources.generated.fork(parent, pid);
     }
 
     /// A process ended, or became another program.
     fn forget(&mut self, pid: u32) {
         self.runtimes.remove(&pid);
         self.sources.code.forget(pid);
+        self.sources.generated.forget(pid);
     }
 
     fn on_mappings(&mut self, mapped: &[(u32, Mapping)]) {
@@ -265,7 +270,7 @@ impl<W: Write> Pipeline<W> {
             let python = self
                 .python_files
                 .entry(id)
-                .or_insert_with(|| file.file().and_then(detect));
+                .or_insert_with(|| file.and_then(MappedFile::file).and_then(detect));
             let Some((build, load)) = python else {
                 continue;
             };
@@ -307,6 +312,7 @@ impl<W: Write> Pipeline<W> {
             .filter(|frame| !profile.frame(**frame).is_named())
             .count();
         profile.accounting.unnamed_frames += unnamed as u64;
+        profile.accounting.guessed += u64::from(merged.guessed);
         let sample = Sample {
             time_ns: header.time_ns.saturating_sub(self.start_ns),
             cpu: header.cpu,
@@ -409,24 +415,11 @@ impl<W: Write> Pipeline<W> {
     }
 
     fn book_own_limits(&mut self) {
-        for (name, count) in [
-            ("process records lost by the kernel", self.sideband_lost),
-            ("mapped files not kept", self.processes.files.over_limit),
-            ("mapped files not opened", self.processes.files.not_opened),
-            ("mappings not kept", self.processes.mappings_over_limit),
-            ("processes forgotten early", self.processes.forgotten),
-            (
-                "Python frames without a name: their code was gone before it was read",
-                self.sources.code.unreadable,
-            ),
-        ] {
-            if count > 0 {
-                self.profile
-                    .accounting
-                    .limits
-                    .insert(name.to_owned(), count);
-            }
-        }
+        let profile = &mut self.profile;
+        let lost = ("process records lost by the kernel", self.sideband_lost);
+        limits::book(profile, [lost]);
+        limits::book(profile, limits::of_processes(&self.processes));
+        limits::book(profile, limits::of_names(&self.sources));
     }
 
     fn book_calls(&mut self) {
@@ -450,33 +443,10 @@ impl<W: Write> Pipeline<W> {
     }
 
     fn book_notes(&mut self, scouted: Scouted) {
-        for (name, count) in [
-            ("Python processes not watched", scouted.pythons_over_limit),
-            ("process records seen late", scouted.records_missed),
-            (
-                "unwind tables that could not be had",
-                scouted.unwinding.tables_failed,
-            ),
-            (
-                "unwind tables not kept",
-                scouted.unwinding.tables_over_limit,
-            ),
-            (
-                "mappings not walked by table",
-                scouted.unwinding.mappings_over_limit,
-            ),
-            (
-                "processes not walked by table",
-                scouted.unwinding.spaces_over_limit,
-            ),
-        ] {
-            if count > 0 {
-                self.profile
-                    .accounting
-                    .limits
-                    .insert(name.to_owned(), count);
-            }
-        }
+        let tables = &scouted.unwinding.tables;
+        self.profile.accounting.unwind_tables = tables.most_tables;
+        self.profile.accounting.unwind_table_bytes = tables.most_bytes;
+        limits::book(&mut self.profile, limits::of_scout(&scouted));
         let books = &self.profile.accounting;
         if !books.balanced() {
             let (taken, kept, lost) = (books.taken, books.kept(), books.lost_total());

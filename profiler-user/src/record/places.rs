@@ -1,11 +1,13 @@
-//! Places for sets of mappings in the kernel's memory: shared between a process and its forks, reused late.
+//! Places for sets of mappings in the memory both sides see: shared between a process and its forks, reused late.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use profiler_ebpf::wire::{MAX_SPACE_ENTRIES, SPACE_ENTRY_WORDS};
 
-use crate::kernel::{Kernel, KernelError};
+use crate::kernel::{KernelError, SharedMemory};
+use crate::process::FileId;
 
 /// A place given back is not used again for this long: a sample may still be walking with it.
 const REST: Duration = Duration::from_secs(2);
@@ -25,32 +27,51 @@ pub(super) struct Place {
 pub(super) struct Places {
     users: HashMap<Place, u32>,
     resting: HashMap<u32, VecDeque<(u32, Instant)>>,
+    /// The files whose tables the mappings in a place lead to, by its first word; also of places that rest.
+    files: HashMap<u32, Arc<[FileId]>>,
 }
 
 impl Places {
     /// A place for `count` mappings of one process; `None` when there is no memory left.
     pub fn take(
         &mut self,
-        kernel: &mut Kernel,
+        memory: &mut impl SharedMemory,
         count: usize,
+        now: Instant,
     ) -> Result<Option<Place>, KernelError> {
         let class = class_of(count);
-        let place = match self.rested(class) {
+        let place = match self.rested(class, now) {
             Some(place) => Some(place),
-            None => kernel
+            None => memory
                 .allocate(capacity(class) * SPACE_ENTRY_WORDS)?
                 .map(|start| Place { start, class }),
         };
         if let Some(place) = place {
             self.users.insert(place, 1);
+            self.files.remove(&place.start);
         }
         Ok(place)
     }
 
-    fn rested(&mut self, class: u32) -> Option<Place> {
+    /// Says to which files' tables the mappings in a place lead.
+    pub fn lead_to(&mut self, place: Place, files: Arc<[FileId]>) {
+        self.files.insert(place.start, files);
+    }
+
+    /// The files whose tables the mappings lead to that lie from a word on.
+    pub fn files_from(&self, start: u32) -> &[FileId] {
+        self.files.get(&start).map_or(&[], |files| files)
+    }
+
+    /// Whether a process that is known has its mappings from a word on.
+    pub fn is_in_use(&self, start: u32) -> bool {
+        self.users.keys().any(|place| place.start == start)
+    }
+
+    fn rested(&mut self, class: u32, now: Instant) -> Option<Place> {
         let resting = self.resting.get_mut(&class)?;
         let (_, since) = resting.front()?;
-        if since.elapsed() < REST {
+        if now.saturating_duration_since(*since) < REST {
             return None;
         }
         resting.pop_front().map(|(start, _)| Place { start, class })
@@ -62,7 +83,7 @@ impl Places {
     }
 
     /// One process less uses a place.
-    pub fn give_back(&mut self, place: Place) {
+    pub fn give_back(&mut self, place: Place, now: Instant) {
         let Some(users) = self.users.get_mut(&place) else {
             return;
         };
@@ -70,7 +91,7 @@ impl Places {
         if *users == 0 {
             self.users.remove(&place);
             let resting = self.resting.entry(place.class).or_default();
-            resting.push_back((place.start, Instant::now()));
+            resting.push_back((place.start, now));
         }
     }
 }
@@ -111,11 +132,11 @@ mod tests {
         let place = Place { start: 8, class: 0 };
         places.share(place);
         places.share(place);
-        places.give_back(place);
-        assert_eq!(places.users[&place], 1);
-        places.give_back(place);
-        assert_eq!(places.rested(0), None);
-        places.resting.get_mut(&0).unwrap()[0].1 = Instant::now() - 2 * REST;
-        assert_eq!(places.rested(0), Some(place));
+        let now = Instant::now();
+        places.give_back(place, now);
+        assert_eq!(places.rested(0, now + 2 * REST), None);
+        places.give_back(place, now);
+        assert_eq!(places.rested(0, now + REST / 2), None);
+        assert_eq!(places.rested(0, now + REST), Some(place));
     }
 }

@@ -11,9 +11,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::pipeline::Batch;
+use super::priority::Urgent;
 use super::worker::Worker;
 use super::{RecordError, RecordSettings, Scope, command};
-use crate::kernel::sideband::Sideband;
+use crate::kernel::sideband::{Sideband, SidebandEvent};
 use crate::kernel::{
     EventRing, Kernel, KernelSettings, kernel_object, max_frequency_hz, missing_rights, online_cpus,
 };
@@ -23,6 +24,8 @@ use crate::recording::{RecordingError, Writer};
 
 /// Records taken from the ring at once.
 const BATCH_EVENTS: usize = 4096;
+/// Process records taken ahead at most; further ones wait in the kernel, which says how many it lost.
+const MAX_AHEAD: usize = 65536;
 /// The rings are looked at this often even if nothing wakes us.
 const DRAIN_EVERY: Duration = Duration::from_millis(100);
 
@@ -128,6 +131,8 @@ pub async fn record<W: Write + Send + 'static>(
     if let Some(writer) = writer(&session)? {
         worker.write_to(writer).await;
     }
+    // After the command was started, which is no more urgent than anything else.
+    let _urgent = Urgent::begin();
     started();
 
     let mut tick = every(DRAIN_EVERY);
@@ -144,6 +149,7 @@ pub async fn record<W: Write + Send + 'static>(
             code = exit_of(child.as_mut()) => break Ended::Command(code),
             () = sleep_for(left) => break Ended::Duration,
             ready = rings.ready() => ready?,
+            () = worker.room(), if rings.behind => {}
             _ = tick.tick() => {
                 ticks = ticks.wrapping_add(1);
                 #[cfg(feature = "bpf-log")]
@@ -247,6 +253,10 @@ fn describe_host() -> Session {
 struct Rings {
     events: AsyncFd<EventRing>,
     sideband: AsyncFd<Sideband>,
+    /// Process records taken ahead of the samples that come with them.
+    ahead: Vec<SidebandEvent>,
+    /// Samples wait in the kernel for room in the queue.
+    behind: bool,
 }
 
 impl Rings {
@@ -258,6 +268,8 @@ impl Rings {
         Ok(Self {
             events: events.watched().map_err(failed)?,
             sideband: sideband.watched().map_err(failed)?,
+            ahead: Vec::new(),
+            behind: false,
         })
     }
 
@@ -275,21 +287,38 @@ impl Rings {
     }
 
     /// Passes on what waits: all of it if asked, else a batch or so. Samples are taken first: then every
-    /// process record older than one of them is taken with it, or was before.
+    /// process record older than one of them is taken with it, or was before. While the queue is full, samples
+    /// wait in the kernel; process records go to the scout all the same.
     /// False if nobody takes it any more.
     async fn pass_on<W: Write + Send + 'static>(&mut self, worker: &Worker<W>, all: bool) -> bool {
         loop {
+            self.behind = !all && worker.is_full();
+            if self.behind {
+                self.look_ahead(worker);
+                return true;
+            }
             let mut batch = Batch::default();
             self.events.get_mut().drain(&mut batch.events, BATCH_EVENTS);
-            self.sideband.get_mut().drain(&mut batch.sideband);
+            self.look_ahead(worker);
+            batch.sideband = std::mem::take(&mut self.ahead);
+            batch.sideband.sort_by_key(SidebandEvent::time_ns);
             let full = batch.events.len() == BATCH_EVENTS;
             let empty = batch.events.is_empty() && batch.sideband.is_empty();
             if !empty && !worker.handle(batch).await {
                 return false;
             }
-            if !full || !all && worker.tasks.capacity() == 0 {
+            if !full {
                 return true;
             }
+        }
+    }
+
+    /// Takes process records and shows them to the scout.
+    fn look_ahead<W: Write + Send + 'static>(&mut self, worker: &Worker<W>) {
+        if self.ahead.len() < MAX_AHEAD {
+            let seen = self.ahead.len();
+            self.sideband.get_mut().drain(&mut self.ahead);
+            worker.show(&self.ahead[seen..]);
         }
     }
 }

@@ -3,27 +3,33 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::RecordError;
-use super::builder::{Builder, Built};
+use super::builder::{Builder, Built, Origin};
 use super::cuda::Drivers;
+use super::made_code::{self, MadeCode};
+use super::priority::Urgent;
 use super::pythons::Pythons;
 use super::unwinding::{UnwindLimits, Unwinding};
 use crate::cuda::LoaderPaths;
 use crate::kernel::Kernel;
 use crate::kernel::sideband::{MappingRecord, SidebandEvent};
 use crate::process::{
-    ElfLoad, FileId, FileTable, Mapping, all_pids, executable_mappings, has_ended,
+    ElfLoad, FileId, FileTable, Mapping, TargetRoot, all_pids, executable_mappings, exists,
+    has_ended,
 };
 use crate::python::{PythonBuild, detect};
+use crate::unwind::build_from_code;
 
 /// Tasks waiting at most; further records are counted, and what they told is found by naming later.
 const QUEUE: usize = 65536;
 /// How often processes whose main thread has ended are looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a file must not have been mapped before it is forgotten, where files are too many.
+const FORGET_AFTER: Duration = Duration::from_secs(10);
 
 /// What the scout is asked to look at.
 enum Task {
@@ -32,16 +38,28 @@ enum Task {
     Stop,
 }
 
+/// What was found in a file.
+#[derive(Debug)]
+struct Seen {
+    /// A Python runtime.
+    python: Option<(PythonBuild, ElfLoad)>,
+    /// A CUDA driver: it has probes, which last as long as the recording.
+    driver: bool,
+}
+
 /// What the scout knows.
 pub(super) struct Scout {
     kernel: Arc<Mutex<Kernel>>,
     files: FileTable,
-    /// Files looked at, and the Python runtime found in them.
-    seen: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
+    /// Files looked at.
+    seen: HashMap<FileId, Seen>,
     pythons: Pythons,
     drivers: Drivers,
     unwinding: Unwinding,
+    made: MadeCode,
     builder: Builder,
+    /// The root of the process looked at last.
+    root: Option<(u32, Arc<TargetRoot>)>,
     inbox: Receiver<Task>,
     tasks: SyncSender<Task>,
     /// Processes watched; `None` for the whole machine.
@@ -51,6 +69,8 @@ pub(super) struct Scout {
     /// Processes whose main thread has ended, and when they were last looked at.
     ending: HashSet<u32>,
     looked: Instant,
+    /// Files that were not mapped any more.
+    files_forgotten: u64,
 }
 
 /// What the reader of the profile must know of the scout's work.
@@ -59,6 +79,8 @@ pub(super) struct Scouted {
     pub notes: Vec<String>,
     pub pythons_over_limit: u64,
     pub records_missed: u64,
+    pub files_forgotten: u64,
+    pub made_over_limit: u64,
     pub unwinding: UnwindLimits,
 }
 
@@ -78,13 +100,16 @@ impl Scout {
             pythons: Pythons::default(),
             drivers: Drivers::default(),
             unwinding: Unwinding::new(),
+            made: MadeCode::new(),
             builder,
+            root: None,
             inbox,
             tasks,
             targets,
             unwind_tables,
             ending: HashSet::new(),
             looked: Instant::now(),
+            files_forgotten: 0,
         })
     }
 
@@ -97,14 +122,37 @@ impl Scout {
     pub fn scan(&mut self, patience: Duration) {
         let until = Instant::now() + patience;
         self.scan_processes();
-        while self.unwind_tables && self.unwinding.tables_known() < self.seen.len() {
+        self.look_at_own_libraries();
+        while self.unwinding.is_building() {
             let left = until.saturating_duration_since(Instant::now());
+            if !left.is_zero()
+                && let Some(built) = self.builder.build_small()
+            {
+                self.on_built(built);
+                continue;
+            }
             match self.inbox.recv_timeout(left) {
                 Ok(task) => self.on_task(task),
                 Err(_) => break,
             };
         }
         self.flush();
+        self.keep_ready();
+    }
+
+    /// Looks at the libraries that this process maps: nearly every program maps the C library, and the first samples of one
+    /// that starts are in need of its table.
+    fn look_at_own_libraries(&mut self) {
+        let own = std::process::id();
+        let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        for record in executable_mappings(own) {
+            if record.path == program.as_os_str().as_encoded_bytes() {
+                continue;
+            }
+            if let Some(file) = self.files.intern_record(own, &record) {
+                self.look_at(file, own, None);
+            }
+        }
     }
 
     fn scan_processes(&mut self) {
@@ -137,41 +185,122 @@ impl Scout {
     }
 
     fn work(mut self) -> Scouted {
-        while let Ok(task) = self.inbox.recv() {
-            let mut go_on = self.on_task(task);
-            // What came together reaches the kernel together.
-            while go_on && let Ok(task) = self.inbox.try_recv() {
-                go_on = self.on_task(task);
-            }
-            self.flush();
+        let _urgent = Urgent::begin();
+        while self.catch_up() {
+            let go_on = match self.next_task() {
+                Ok(task) => self.on_task(task),
+                Err(RecvTimeoutError::Timeout) => true,
+                Err(RecvTimeoutError::Disconnected) => false,
+            };
             if !go_on {
                 break;
             }
+            self.look_at_made_code(Instant::now());
+            self.make_room(Instant::now());
         }
-        let mut notes = self.drivers.notes;
+        self.flush();
+        let mut notes = self.drivers.into_notes();
         notes.extend(self.pythons.notes());
         Scouted {
             notes,
             pythons_over_limit: self.pythons.over_limit,
             records_missed: 0,
-            unwinding: self.unwinding.limits,
+            files_forgotten: self.files_forgotten,
+            made_over_limit: self.made.over_limit,
+            unwinding: self.unwinding.limits(),
         }
+    }
+
+    /// Waits for something to do; not for ever where memory is short, or may hold new code.
+    fn next_task(&self) -> Result<Task, RecvTimeoutError> {
+        if self.unwinding.is_short() {
+            self.inbox.recv_timeout(LOOK_EVERY)
+        } else if !self.made.is_empty() {
+            self.inbox.recv_timeout(made_code::LOOK_EVERY)
+        } else {
+            self.inbox
+                .recv()
+                .map_err(|_| RecvTimeoutError::Disconnected)
+        }
+    }
+
+    /// Gives back what files hold that nobody maps any more, where tables or files are too many.
+    fn make_room(&mut self, now: Instant) {
+        let crowd = self.files.crowd();
+        if (crowd == 0 && !self.unwinding.is_short()) || !self.unwinding.is_time_to_look(now) {
+            return;
+        }
+        // The record of a process's end may have been lost.
+        for pid in self.unwinding.pids() {
+            if !exists(pid) {
+                self.forget(pid);
+            }
+        }
+        let mut again = Vec::new();
+        let mut forgotten = Vec::new();
+        self.with_kernel(|scout, kernel| {
+            if scout.unwinding.look(kernel, now, exists) {
+                again = scout.unwinding.make_room(kernel, now);
+                let kept = |file| scout.seen.get(&file).is_some_and(|seen| seen.driver);
+                forgotten = scout
+                    .unwinding
+                    .forget_unused(kernel, crowd, FORGET_AFTER, now, kept);
+            }
+        });
+        self.files_forgotten += forgotten.len() as u64;
+        for file in forgotten {
+            self.seen.remove(&file);
+            self.files.forget(file);
+        }
+        for file in again {
+            self.build(file, self.unwinding.user_of(file));
+        }
+    }
+
+    /// Does all that waits: tasks first, then small files' tables, one at a time, so that nothing waits for more than one.
+    /// What came together reaches the kernel together. False when there is nothing more to do.
+    fn catch_up(&mut self) -> bool {
+        loop {
+            while let Ok(task) = self.inbox.try_recv() {
+                if !self.on_task(task) {
+                    return false;
+                }
+            }
+            self.flush();
+            match self.builder.build_small() {
+                Some(built) => self.on_built(built),
+                None => break,
+            }
+        }
+        self.keep_ready();
+        true
+    }
+
+    fn on_built(&mut self, Built { file, table }: Built) {
+        self.with_kernel(|scout, kernel| scout.unwinding.built(kernel, file, table));
+    }
+
+    /// Has memory ready for what comes next.
+    fn keep_ready(&mut self) {
+        self.with_kernel(|_, kernel| {
+            if let Err(error) = kernel.keep_ready() {
+                tracing::debug!("no memory kept ready: {error}");
+            }
+        });
     }
 
     /// False when there is nothing more to do.
     fn on_task(&mut self, task: Task) -> bool {
         match task {
             Task::Record(record) => self.on_record(&record),
-            Task::Built(Built { file, table }) => {
-                self.with_kernel(|scout, kernel| scout.unwinding.built(kernel, file, table));
-            }
+            Task::Built(built) => self.on_built(built),
             Task::Stop => return false,
         }
         true
     }
 
     fn flush(&mut self) {
-        self.with_kernel(|scout, kernel| scout.unwinding.flush(kernel));
+        self.with_kernel(|scout, kernel| scout.unwinding.flush(kernel, Instant::now()));
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
             let ended: Vec<u32> = self
@@ -229,14 +358,17 @@ impl Scout {
             self.forget(pid);
         }
         self.unwinding.fork(parent, pid);
+        self.made.fork(parent, pid);
         self.with_kernel(|scout, kernel| scout.pythons.fork(kernel, parent, pid));
     }
 
     /// A process ended or became another program.
     fn forget(&mut self, pid: u32) {
+        self.root.take_if(|(of, _)| *of == pid);
+        self.made.forget(pid);
         self.with_kernel(|scout, kernel| {
             scout.pythons.forget(kernel, pid);
-            scout.unwinding.forget(kernel, pid);
+            scout.unwinding.forget(kernel, pid, Instant::now());
         });
     }
 
@@ -257,7 +389,7 @@ impl Scout {
         };
         if let Some(id) = file {
             self.look_at(id, pid, mapped_ns);
-            let python = self.seen.get(&id).cloned().flatten();
+            let python = self.seen.get(&id).and_then(|seen| seen.python.clone());
             if let Some((build, load)) = python
                 && let Some(bias) = load.bias(mapping.start, mapping.file_offset)
             {
@@ -265,25 +397,97 @@ impl Scout {
             }
         }
         self.unwinding.map(pid, mapping);
+        if file.is_none() && self.unwind_tables {
+            self.made.remapped(pid, mapping.start);
+            self.read_code(pid, mapping.start, record.bytes);
+        }
+    }
+
+    /// Looks again at code made at run time.
+    fn look_at_made_code(&mut self, now: Instant) {
+        for ((pid, start), bytes) in self.made.due(now) {
+            self.read_code(pid, start, bytes);
+        }
+    }
+
+    /// Follows the code in memory without a file, if there is any that was not there before.
+    fn read_code(&mut self, pid: u32, start: u64, bytes: u64) {
+        let Some(made) = self.made.read(pid, start, bytes) else {
+            return;
+        };
+        let end = start + bytes;
+        let Some(id) = self.files.intern(made.key, pid, start, end) else {
+            return;
+        };
+        let (python, driver) = (None, false);
+        let known = self.seen.insert(id, Seen { python, driver }).is_some();
+        if !known || self.unwinding.is_gone(id) {
+            match build_from_code(&made.code) {
+                Ok(Some(table)) => self.with_kernel(|scout, kernel| {
+                    scout.unwinding.made(kernel, id, &table, bytes);
+                }),
+                Ok(None) | Err(_) => self.unwinding.unreadable(id),
+            }
+        }
+        let mapping = Mapping {
+            start,
+            end,
+            file_offset: 0,
+            file: Some(id),
+        };
+        self.unwinding.map(pid, mapping);
     }
 
     /// Looks into a file that was not seen before.
     fn look_at(&mut self, id: FileId, pid: u32, mapped_ns: Option<u64>) {
         if self.seen.contains_key(&id) {
+            if self.unwinding.is_gone(id) {
+                self.build(id, Some(pid));
+            }
             return;
         }
-        let file = self.files.get(id);
+        let Some(file) = self.files.get(id) else {
+            return;
+        };
         let path = file.path.clone();
+        let Some(handle) = file.file().and_then(|file| file.try_clone().ok()) else {
+            self.unwinding.unreadable(id);
+            return;
+        };
+        let mut driver = false;
+        self.with_kernel(|scout, kernel| {
+            driver = scout.drivers.mapped(kernel, &path, &handle, pid, mapped_ns);
+        });
+        let python = detect(&handle);
+        self.seen.insert(id, Seen { python, driver });
+        if self.unwind_tables {
+            self.build(id, Some(pid));
+        }
+    }
+
+    /// Has the table of a file built, which process `pid` has mapped just now.
+    fn build(&mut self, id: FileId, pid: Option<u32>) {
+        let root = pid.and_then(|pid| self.root_of(pid));
+        let Some(file) = self.files.get(id) else {
+            return;
+        };
         let Some(handle) = file.file().and_then(|file| file.try_clone().ok()) else {
             return;
         };
-        self.with_kernel(|scout, kernel| {
-            scout.drivers.mapped(kernel, &path, &handle, pid, mapped_ns)
+        let origin = root.map(|root| Origin {
+            root,
+            path: file.key.path.clone(),
         });
-        self.seen.insert(id, detect(&handle));
-        if self.unwind_tables {
-            self.builder.build(id, handle);
+        self.unwinding.building(id);
+        self.builder.build(id, handle, origin);
+    }
+
+    /// The root of a process: most files that are new come several at a time from one process.
+    fn root_of(&mut self, pid: u32) -> Option<Arc<TargetRoot>> {
+        if self.root.as_ref().is_none_or(|(of, _)| *of != pid) {
+            self.root = TargetRoot::of(pid).map(|root| (pid, Arc::new(root)));
         }
+        self.root.as_ref().map(|(_, root)| Arc::clone(root))
     }
 
     fn with_kernel(&mut self, act: impl FnOnce(&mut Self, &mut Kernel)) {

@@ -12,6 +12,7 @@ use super::scout::{Scout, ScoutThread, Scouted};
 use super::{RecordError, Scope};
 use crate::cuda::LoaderPaths;
 use crate::kernel::Kernel;
+use crate::kernel::sideband::SidebandEvent;
 use crate::profile::Profile;
 use crate::recording::{RecordingError, Writer};
 
@@ -107,10 +108,24 @@ impl<W: Write + Send + 'static> Worker<W> {
         let _ = self.tasks.send(Task::WriteTo(Box::new(writer))).await;
     }
 
-    /// Hands a batch over: what it says of processes to the scout at once, all of it to the queue. False if
-    /// the thread has ended, which [`Worker::finish`] then explains.
+    /// Shows process records to the scout. Never waits.
+    pub fn show(&self, records: &[SidebandEvent]) {
+        self.scout.show(records);
+    }
+
+    /// Whether a batch would have to wait.
+    pub fn is_full(&self) -> bool {
+        self.tasks.capacity() == 0 && !self.tasks.is_closed()
+    }
+
+    /// Waits until there is room in the queue, or nobody is left to take anything from it.
+    pub async fn room(&self) {
+        // Whatever it is, the next batch finds it out.
+        let _ = self.tasks.reserve().await;
+    }
+
+    /// Hands a batch over to the queue. False if the thread has ended, which [`Worker::finish`] then explains.
     pub async fn handle(&self, batch: Batch) -> bool {
-        self.scout.show(&batch.sideband);
         self.tasks.send(Task::Batch(batch)).await.is_ok()
     }
 

@@ -15,10 +15,13 @@ pub(super) fn decode(message: schema::Books) -> Checked<Books> {
     let mut accounting = Accounting {
         taken: message.taken,
         complete: message.complete,
+        guessed: message.guessed,
         frames: message.frames,
         unnamed_frames: message.unnamed_frames,
         stacks_over_limit: message.stacks_over_limit,
         own_cpu_ns: message.own_cpu_ns,
+        unwind_tables: message.unwind_tables,
+        unwind_table_bytes: message.unwind_table_bytes,
         ..Accounting::default()
     };
     for row in message.truncated {
@@ -44,10 +47,13 @@ pub(super) fn decode(message: schema::Books) -> Checked<Books> {
         ),
         check::sum(accounting.lost.values().copied()),
         check::sum(accounting.limits.values().copied()),
+        Some(accounting.guessed),
         Some(accounting.frames),
         Some(accounting.unnamed_frames),
         Some(accounting.stacks_over_limit),
         Some(accounting.own_cpu_ns),
+        Some(accounting.unwind_tables),
+        Some(accounting.unwind_table_bytes),
     ] {
         check::at_most(
             "figure in the books",
@@ -78,6 +84,8 @@ pub(super) fn settle<F: FnMut(&Sample)>(
     let claimed = profile.accounting.kept();
     profile.accounting.complete = counted.complete;
     profile.accounting.truncated = counted.truncated;
+    // Not counted from the samples, which do not say: those of the latest books, which may be ahead of them.
+    cap_guessed(&mut profile.accounting);
     profile.notes = std::mem::take(&mut loaded.books_last.notes);
     profile.session.closed = halt.is_none();
     let mut missing = 0;
@@ -144,6 +152,8 @@ fn narrow<F>(profile: &mut Profile, loaded: &Loader<F>, missing: u64) {
     }
     let window_ns = to_ns.min(whole_ns).saturating_sub(from_ns);
     let books_ns = until.time_ns.saturating_sub(before.time_ns);
+    books.guessed = since(|books| books.guessed);
+    cap_guessed(books);
     books.stacks_over_limit = since(|books| books.stacks_over_limit);
     books.own_cpu_ns = scale(since(|books| books.own_cpu_ns), window_ns, books_ns);
     balance(profile);
@@ -165,6 +175,11 @@ fn narrow<F>(profile: &mut Profile, loaded: &Loader<F>, missing: u64) {
         seconds(to_ns.min(whole_ns)),
         seconds(whole_ns)
     ));
+}
+
+/// No more samples hold a guess than are kept.
+fn cap_guessed(books: &mut Accounting) {
+    books.guessed = books.guessed.min(books.kept());
 }
 
 /// Books as taken what is kept and lost, and counts frames anew.

@@ -160,5 +160,8 @@ pub(super) fn books(profile: &Profile, time_ns: u64) -> schema::Books {
         own_cpu_ns: books.own_cpu_ns,
         limits: books.limits.iter().map(limit).collect(),
         notes: profile.notes.clone(),
+        guessed: books.guessed,
+        unwind_tables: books.unwind_tables,
+        unwind_table_bytes: books.unwind_table_bytes,
     }
 }

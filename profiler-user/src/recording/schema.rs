@@ -194,6 +194,12 @@ pub struct Books {
     pub limits: Vec<LimitHit>,
     #[prost(string, repeated, tag = "11")]
     pub notes: Vec<String>,
+    #[prost(uint64, tag = "12")]
+    pub guessed: u64,
+    #[prost(uint64, tag = "13")]
+    pub unwind_tables: u64,
+    #[prost(uint64, tag = "14")]
+    pub unwind_table_bytes: u64,
 }
 
 /// How many samples one reason explains.

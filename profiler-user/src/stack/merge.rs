@@ -5,7 +5,7 @@
 //! its place among the native frames by address, without any symbol. Where the native walk ended early,
 //! the Python frames that no native frame could claim follow behind a marker; nothing is dropped.
 
-use profiler_ebpf::wire::{Gil, NativeEnd, NativeFrame, PythonEnd, PythonFrame};
+use profiler_ebpf::wire::{Gil, NativeEnd, NativeFrame, PythonEnd, PythonFrame, how};
 
 use crate::kernel::ring::RawSample;
 use crate::profile::{GilState, Truncation};
@@ -23,6 +23,32 @@ pub struct NativeName<F> {
     pub root: bool,
     /// For a caller: its return address follows a call. If not, the walk went astray here.
     pub plausible: bool,
+    /// What speaks for and against a guess on either side of it.
+    pub evidence: Evidence,
+}
+
+/// What the code at a frame says about guesses: about the one that led to it, and the one that leads on from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Evidence {
+    /// The function's address, where that is known.
+    pub start: Option<u64>,
+    /// For a caller: the address of the function it calls, where the instruction tells.
+    pub calls: Option<u64>,
+    /// Whether the function has a frame pointer of its own here; `None` if its code is not known.
+    pub frame_pointer: Option<bool>,
+    /// It writes another return address over its own, so that its caller is a guess whatever unwind data says.
+    pub returns_elsewhere: bool,
+}
+
+impl Evidence {
+    /// Whether a caller that was found by a guess is the one that called. By frame pointer, the caller of a function that
+    /// has not set up its own is passed over.
+    fn allows(self, caller: Self) -> bool {
+        match (self.start, caller.calls) {
+            (Some(start), Some(called)) => start == called,
+            _ => self.frame_pointer != Some(false),
+        }
+    }
 }
 
 /// A Python frame's name, or what stands in for it.
@@ -59,6 +85,8 @@ pub struct Merged<F> {
     pub frames: Vec<F>,
     /// Why it is not whole; `None` if it is.
     pub truncation: Option<Truncation>,
+    /// Whether a frame in it was found without unwind data: a guess, checked.
+    pub guessed: bool,
     /// The interpreter's lock.
     pub gil: GilState,
 }
@@ -76,7 +104,7 @@ pub fn merge<N: Names>(sample: &RawSample, names: &mut N) -> Merged<N::Frame> {
     for (index, address) in sample.kernel.iter().enumerate() {
         frames.push(names.kernel(*address, index == 0));
     }
-    let native_whole = user_frames(sample, names, &mut frames);
+    let walk = user_frames(sample, names, &mut frames);
     let python_end = PythonEnd::from_id(sample.header.python_end);
     if python_end == Some(PythonEnd::Depth) {
         frames.push(names.marker(PYTHON_CUT));
@@ -86,13 +114,26 @@ pub fn merge<N: Names>(sample: &RawSample, names: &mut N) -> Merged<N::Frame> {
     }
     Merged {
         frames,
-        truncation: truncation(sample, native_whole, names.runs_python()),
+        truncation: truncation(sample, walk.whole, names.runs_python()),
+        guessed: walk.guessed,
         gil: gil(sample),
     }
 }
 
-/// Adds the user part. Returns whether the native walk reached the thread's root.
-fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::Frame>) -> bool {
+/// How far the native walk got.
+struct NativeWalk {
+    /// It reached the thread's root.
+    whole: bool,
+    /// A frame of it that is shown was guessed.
+    guessed: bool,
+}
+
+/// Adds the user part.
+fn user_frames<N: Names>(
+    sample: &RawSample,
+    names: &mut N,
+    frames: &mut Vec<N::Frame>,
+) -> NativeWalk {
     let mut python = sample.python.iter().peekable();
     let mut call = sample
         .header
@@ -103,19 +144,25 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     let mut whole = matches!(end, Some(NativeEnd::Root | NativeEnd::Outermost));
     let mut ended_in_evaluator = false;
     let mut ended_at_root = false;
+    let mut any_guessed = false;
+    let mut callee = Evidence::default();
     for (index, native) in sample.native.iter().enumerate() {
         let leaf = index == 0;
-        let name = names.native(native);
-        if !leaf && !name.plausible {
+        let caller = sample.native.get(index + 1);
+        let name = names.native(&as_entered(native, caller));
+        let guessed = native.how & how::GUESSED != 0 || callee.returns_elsewhere;
+        if !leaf && !name.plausible || guessed && !callee.allows(name.evidence) {
             whole = false;
             break;
         }
+        any_guessed |= native.how & (how::GUESSED | how::FOLLOWED) != 0;
+        callee = name.evidence;
         // Everything up to here has a stack pointer below the call's: it is inside.
         if let Some((id, _)) = call.take_if(|(_, sp)| native.sp > *sp) {
             let call = names.call(id, frames.last());
             frames.extend(call);
         }
-        let extent_end = sample.native.get(index + 1).map(|caller| caller.sp);
+        let extent_end = caller.map(|caller| caller.sp);
         // A Python frame stands for its evaluator, and for the machinery that led to it.
         let folded = name.evaluator && python.peek().is_some()
             || name.plumbing && !leaf && !sample.python.is_empty();
@@ -133,7 +180,21 @@ fn user_frames<N: Names>(sample: &RawSample, names: &mut N, frames: &mut Vec<N::
     let joined = whole || ended_in_evaluator || sample.native.is_empty();
     let left: Vec<PythonFrame> = python.copied().collect();
     rest(names, frames, &left, call, joined);
-    whole
+    NativeWalk {
+        whole,
+        guessed: any_guessed,
+    }
+}
+
+/// A frame, given its caller. A signal trampoline, known by a caller that was interrupted rather than calls, is
+/// where the kernel lets a handler return to: no call stands before it, and its address is the place itself.
+fn as_entered(frame: &NativeFrame, caller: Option<&NativeFrame>) -> NativeFrame {
+    let interrupted = caller.is_some_and(|caller| caller.how & how::RETURN_ADDRESS == 0);
+    let not = if interrupted { how::RETURN_ADDRESS } else { 0 };
+    NativeFrame {
+        how: frame.how & !not,
+        ..*frame
+    }
 }
 
 /// Whether the next anchor among the Python frames lies in `[start, end)`.

@@ -5,4 +5,4 @@
 
 mod merge;
 
-pub use merge::{Merged, Names, NativeName, PythonName, merge};
+pub use merge::{Evidence, Merged, Names, NativeName, PythonName, merge};

@@ -7,11 +7,53 @@ use std::fs::File;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection as _};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object as _, ObjectSection as _, ReadCache};
+use rustc_hash::FxHashMap;
 
-use crate::process::ElfLoad;
+use crate::process::{ElfLoad, FileId};
 
 /// Functions kept per file; a file with more is not told apart.
 const MAX_FUNCTIONS: usize = 1 << 21;
+/// Functions kept of all files together: 64 MiB. When there are more all are forgotten and read again.
+const MAX_KEPT: usize = 1 << 22;
+
+/// Functions of all files in which unnamed code was met.
+#[derive(Debug, Default)]
+pub(super) struct AllExtents {
+    files: FxHashMap<FileId, Extents>,
+    functions: usize,
+    /// How often everything was forgotten.
+    pub forgotten: u64,
+}
+
+impl AllExtents {
+    /// The file offset at which the function around `offset` begins.
+    pub fn start_of(&mut self, id: FileId, file: Option<&File>, offset: u64) -> Option<u64> {
+        self.start_with(id, offset, MAX_KEPT, || {
+            file.map(Extents::read).unwrap_or_default()
+        })
+    }
+
+    fn start_with(
+        &mut self,
+        id: FileId,
+        offset: u64,
+        most: usize,
+        read: impl FnOnce() -> Extents,
+    ) -> Option<u64> {
+        if let Some(known) = self.files.get(&id) {
+            return known.start_of(offset);
+        }
+        let extents = read();
+        let functions = extents.0.len();
+        if !self.files.is_empty() && self.functions + functions > most {
+            self.files.clear();
+            self.functions = 0;
+            self.forgotten += 1;
+        }
+        self.functions += functions;
+        self.files.entry(id).or_insert(extents).start_of(offset)
+    }
+}
 
 /// Function starts and ends of one file, as file offsets, in order.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -82,6 +124,34 @@ mod tests {
         assert_eq!(extents.start_of(150), None);
         assert_eq!(extents.start_of(209), Some(200));
         assert_eq!(Extents::default().start_of(0), None);
+    }
+
+    /// When there are too many functions, all are forgotten, that is counted, and they are read again.
+    #[test]
+    fn bounded_together() {
+        let mut table = crate::process::FileTable::default();
+        let mut id = |inode| {
+            let record = crate::kernel::sideband::MappingRecord {
+                start: 0,
+                bytes: 1,
+                file_offset: 0,
+                device: (0, 0),
+                inode,
+                path: Vec::new(),
+            };
+            table.intern_record(u32::MAX, &record).unwrap()
+        };
+        let ids = [id(1), id(2), id(3)];
+        let mut all = AllExtents::default();
+        let mut reads = 0;
+        for id in [ids[0], ids[1], ids[0], ids[2], ids[0], ids[2]] {
+            let start = all.start_with(id, 7, 5, || {
+                reads += 1;
+                Extents(vec![(5, 8), (10, 20)])
+            });
+            assert_eq!(start, Some(5));
+        }
+        assert_eq!((reads, all.forgotten, all.functions), (4, 1, 4));
     }
 
     /// This very program has functions; a text file has none.

@@ -13,6 +13,8 @@ pub struct KernelSymbols {
     symbolizer: Symbolizer,
     source: Source<'static>,
     names: FxHashMap<u64, Option<String>>,
+    /// How often everything was forgotten.
+    pub forgotten: u64,
     /// Why no kernel address can be named, once that is known.
     pub failure: Option<String>,
 }
@@ -33,6 +35,7 @@ impl Default for KernelSymbols {
             symbolizer,
             source,
             names: FxHashMap::default(),
+            forgotten: 0,
             failure: None,
         }
     }
@@ -43,6 +46,7 @@ impl KernelSymbols {
     pub fn name(&mut self, address: u64) -> Option<&str> {
         if self.names.len() >= MAX_ADDRESSES && !self.names.contains_key(&address) {
             self.names.clear();
+            self.forgotten += 1;
         }
         if !self.names.contains_key(&address) {
             let name = self.ask(address);

@@ -3,7 +3,7 @@
 use crate::evidence::{Counted, Part, Summary};
 
 use super::text::visible;
-use super::units::{plural, small_part};
+use super::units::{mebibytes, plural, small_part};
 
 /// Below this, shares are too open to act on.
 const FEW_SAMPLES: u64 = 100;
@@ -33,13 +33,26 @@ fn recorded(summary: &Summary) -> String {
 }
 
 fn quality(summary: &Summary) -> String {
-    format!(
-        "lost {} · truncated {} · unnamed frames {} · own cost {:.1} % of one CPU",
-        with_percent(&summary.lost),
-        with_percent(&summary.truncated),
-        unnamed(&summary.unnamed_frames),
-        summary.own_cpu_percent,
-    )
+    let mut figures = vec![
+        format!("lost {}", with_percent(&summary.lost)),
+        format!("truncated {}", with_percent(&summary.truncated)),
+    ];
+    if summary.guessed.count > 0 {
+        figures.push(format!("guessed {}", with_percent(&summary.guessed)));
+    }
+    figures.push(format!(
+        "unnamed frames {}",
+        unnamed(&summary.unnamed_frames)
+    ));
+    let own_cost = summary.own_cpu_percent;
+    figures.push(format!("own cost {own_cost:.1} % of one CPU"));
+    if summary.unwind_table_bytes > 0 {
+        figures.push(format!(
+            "unwind tables {}",
+            mebibytes(summary.unwind_table_bytes)
+        ));
+    }
+    figures.join(" · ")
 }
 
 /// `12 (0.06 %)`, or a bare `0`.

@@ -142,5 +142,11 @@ mod tests {
             lines[6],
             "   1964  10.5% ±0.4  _chunk_fwd (dflash_model.py:1028)"
         );
+        build.profile.accounting.guessed = 15;
+        let line = "truncated 12 (0.06 %) · guessed 15 (0.08 %) · unnamed frames";
+        assert!(self::text(&build, 20, None).contains(line));
+        build.profile.accounting.unwind_table_bytes = (18 << 20) + (200 << 10);
+        let line = "% of one CPU · unwind tables 18.2 MiB\n";
+        assert!(self::text(&build, 20, None).contains(line));
     }
 }

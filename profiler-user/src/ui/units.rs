@@ -26,6 +26,15 @@ pub(super) fn small_part(part: &Part) -> String {
     format!("{:.2} %", part.percent)
 }
 
+/// `18.2 MiB`, or `<0.1 MiB` for what would read as nothing.
+pub(super) fn mebibytes(bytes: u64) -> String {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    if bytes > 0 && mebibytes < 0.05 {
+        return "<0.1 MiB".to_owned();
+    }
+    format!("{mebibytes:.1} MiB")
+}
+
 /// `1 CPU`, `16 CPUs`, `3 processes`.
 pub(super) fn plural(count: u64, noun: &str) -> String {
     match (count, noun.ends_with('s')) {
@@ -100,7 +109,7 @@ mod tests {
 
     /// Bytes have three digits in every unit.
     #[test]
-    fn sizes() {
+    fn bytes_in_every_unit() {
         let texts = [0, 999, 1000, 1536, 102_400, 1 << 30, 23 << 30, 1 << 59].map(bytes);
         assert_eq!(
             texts,
@@ -109,6 +118,13 @@ mod tests {
                 "512 PiB"
             ]
         );
+    }
+
+    /// Sizes in one unit, and none that is there reads as nothing.
+    #[test]
+    fn sizes() {
+        let sizes = [0, 1, 60_000, 19_100_000].map(mebibytes);
+        assert_eq!(sizes, ["0.0 MiB", "<0.1 MiB", "0.1 MiB", "18.2 MiB"]);
     }
 
     /// Nouns agree with their number.

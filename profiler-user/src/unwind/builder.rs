@@ -2,11 +2,16 @@
 
 use profiler_ebpf::rows::{self, PAGE_SHIFT, Rule};
 
+use rustc_hash::FxHashMap;
+
 use super::text::Text;
 use super::{MAX_ROWS, Table, TableStats, Unfit, UnwindError};
 
 /// Padding between functions: what is longer has code of which nothing is known.
 const MAX_PADDING: u32 = 15;
+
+/// Rules a table may have: their numbers have 16 bits. The largest library known has 1,700.
+const MAX_RULES: usize = 1 << 16;
 
 /// A table, up to some address.
 #[derive(Debug)]
@@ -14,12 +19,12 @@ pub(super) struct Builder {
     /// Counts so far.
     pub stats: TableStats,
     base: u64,
-    /// Words of the directory.
-    directory: usize,
-    /// Directory and rows.
-    words: Vec<u64>,
-    /// Pages whose directory word is set.
-    pages_begun: usize,
+    /// First row of each page begun so far, or of a later one.
+    first_rows: Vec<u32>,
+    pages: usize,
+    rows: Vec<u32>,
+    rules: Vec<Rule>,
+    numbers: FxHashMap<u32, u16>,
     last: Option<Rule>,
     /// Where the last function ended.
     known_to: Option<u32>,
@@ -28,25 +33,29 @@ pub(super) struct Builder {
 impl Builder {
     /// An empty table for the code, with room for that many rows.
     pub fn new(text: &Text, rows: usize) -> Self {
-        let directory = (text.end() >> PAGE_SHIFT) as usize + 2;
-        let mut words = Vec::with_capacity(directory + rows);
-        words.resize(directory, 0);
+        let pages = (text.end() >> PAGE_SHIFT) as usize + 1;
         Self {
             stats: TableStats::default(),
             base: text.base,
-            directory,
-            words,
-            pages_begun: 0,
+            first_rows: Vec::with_capacity(pages + 1),
+            pages,
+            rows: Vec::with_capacity(rows),
+            rules: Vec::new(),
+            numbers: FxHashMap::default(),
             last: None,
             known_to: None,
         }
     }
 
     /// A table with what another one holds, and room for more rows.
-    pub fn again(table: &Table, text: &Text, more: usize) -> Self {
+    pub fn again(table: &Table, text: &Text, more: u64) -> Self {
+        let rows = table.stats.rows.saturating_add(more);
         Self {
             stats: table.stats,
-            ..Self::new(text, table.rows().len() + more)
+            ..Self::new(
+                text,
+                usize::try_from(rows).map_or(MAX_ROWS, |rows| rows.min(MAX_ROWS)),
+            )
         }
     }
 
@@ -72,17 +81,25 @@ impl Builder {
         if self.last == Some(rule) {
             return Ok(());
         }
-        let index = self.words.len() - self.directory;
-        if index >= MAX_ROWS {
+        if self.rows.len() >= MAX_ROWS {
             return Err(UnwindError::TooManyRows(MAX_ROWS));
         }
-        let page = (address >> PAGE_SHIFT) as usize;
-        if page >= self.pages_begun {
-            self.begin_pages(page, index);
-        }
-        self.words.push(rows::row(address, rule));
+        self.begin_pages((address >> PAGE_SHIFT) as usize);
+        let number = self.number(rule)?;
+        self.rows.push(rows::row(address, number));
         self.last = Some(rule);
         Ok(())
+    }
+
+    fn number(&mut self, rule: Rule) -> Result<u16, UnwindError> {
+        if let Some(number) = self.numbers.get(&rule.0) {
+            return Ok(*number);
+        }
+        let number =
+            u16::try_from(self.rules.len()).map_err(|_| UnwindError::TooManyRules(MAX_RULES))?;
+        self.rules.push(rule);
+        self.numbers.insert(rule.0, number);
+        Ok(number)
     }
 
     /// Appends a row of no information, and counts why.
@@ -96,26 +113,38 @@ impl Builder {
         if let Some(known_to) = self.known_to {
             self.push(known_to, Rule::GAP)?;
         }
-        let rows = self.words.len() - self.directory;
-        self.begin_pages(self.directory - 1, rows);
-        self.stats.rows = rows as u64;
-        self.words.shrink_to_fit();
+        self.begin_pages(self.pages);
+        self.stats.rows = self.rows.len() as u64;
+        // All of these are far below 2^32: rows and rules have limits, pages are numbers of 16 bits.
+        let rules_at = (self.first_rows.len() + self.rows.len().div_ceil(2)) as u32;
+        let directory = self.first_rows.iter();
+        let mut words = Vec::with_capacity(rules_at as usize + self.rules.len().div_ceil(2));
+        words.extend(directory.map(|first| rows::directory_word(*first, rules_at)));
+        words.extend(self.rows.chunks(2).map(pair));
+        let rules: Vec<u32> = self.rules.iter().map(|rule| rule.0).collect();
+        words.extend(rules.chunks(2).map(pair));
         Ok(Table {
             base: self.base,
-            pages: (self.directory - 1) as u32,
-            words: self.words,
+            pages: self.pages as u32,
+            words,
             stats: self.stats,
         })
     }
 
-    /// The row `index` is the first at or behind each page not begun yet, up to `page`.
-    fn begin_pages(&mut self, page: usize, index: usize) {
-        let begun = page.saturating_add(1).min(self.directory);
-        if let Some(words) = self.words.get_mut(self.pages_begun..begun) {
-            words.fill(index as u64);
-            self.pages_begun = begun;
+    /// The next row is the first at or behind each page not begun yet, up to `page`.
+    #[inline]
+    fn begin_pages(&mut self, page: usize) {
+        let begun = page.min(self.pages) + 1;
+        if self.first_rows.len() < begun {
+            self.first_rows.resize(begun, self.rows.len() as u32);
         }
     }
+}
+
+/// Two halves as a word.
+fn pair(halves: &[u32]) -> u64 {
+    let second = halves.get(1).copied().unwrap_or(0);
+    u64::from(second) << 32 | u64::from(halves[0])
 }
 
 #[cfg(test)]
@@ -181,7 +210,10 @@ mod tests {
             (0x2_0000, 0x2_0010, &[(0x2_0000, 16)]),
         ]);
         assert_eq!(table.pages, 5);
-        assert_eq!(table.words[..6], [0, 3, 3, 5, 5, 5]);
-        assert_eq!(table.rows().len(), 5);
+        let first_rows = table.words[..6].iter().map(|word| *word as u32);
+        assert_eq!(first_rows.collect::<Vec<_>>(), [0, 3, 3, 5, 5, 5]);
+        let rows: Vec<_> = table.rows().collect();
+        assert_eq!(rows.len(), 5);
+        assert_eq!(rows[3], (0x2_0000, rule(16)));
     }
 }

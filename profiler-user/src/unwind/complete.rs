@@ -1,11 +1,11 @@
 //! A table completed: rows for code that call frame information does not describe.
 
 use object::ReadRef;
-use profiler_ebpf::rows::{self, Row, Rule};
+use profiler_ebpf::rows::Rule;
 use sha2::{Digest as _, Sha256};
 
 use super::builder::Builder;
-use super::code::{Code, Extent, derive};
+use super::code::{Code, Extent, Start, derive};
 use super::elf::Elf;
 use super::input::Fingerprint;
 use super::text::Text;
@@ -22,7 +22,7 @@ pub(super) struct Uncovered<'a> {
     stretches: Vec<Code<'a>>,
     symbols: Vec<Extent>,
     /// Where the kernel starts the program.
-    start: Option<u32>,
+    start: Option<Start>,
 }
 
 impl<'a> Uncovered<'a> {
@@ -48,7 +48,21 @@ impl<'a> Uncovered<'a> {
             symbols,
             start: elf
                 .start()
-                .and_then(|at| u32::try_from(at.checked_sub(text.base)?).ok()),
+                .and_then(|at| u32::try_from(at.checked_sub(text.base)?).ok())
+                .map(|at| Start {
+                    at,
+                    goes_on: elf.is_loader(),
+                }),
+        }
+    }
+
+    /// All of this code, of which nothing is known.
+    pub fn all(text: &'a Text, bytes: &'a [u8]) -> Self {
+        Self {
+            text,
+            stretches: vec![Code { start: 0, bytes }],
+            symbols: Vec::new(),
+            start: None,
         }
     }
 
@@ -89,7 +103,9 @@ impl<'a> Uncovered<'a> {
         let mut number = |number: u64| digest.update(number.to_le_bytes());
         number(self.text.base);
         number(u64::from(self.text.end()));
-        number(self.start.map_or(0, |start| 1 << 32 | u64::from(start)));
+        number(self.start.map_or(0, |start| {
+            u64::from(start.goes_on) << 33 | 1 << 32 | u64::from(start.at)
+        }));
         number(self.symbols.len() as u64);
         for (start, end) in &self.symbols {
             number(u64::from(*start) << 32 | u64::from(*end));
@@ -108,11 +124,11 @@ impl<'a> Uncovered<'a> {
 
 /// A table and what was derived for the code it lacks, as one.
 pub(super) fn complete(table: &Table, text: &Text, derived: &Table) -> Result<Table, UnwindError> {
-    let mut builder = Builder::again(table, text, derived.rows().len());
+    let mut builder = Builder::again(table, text, derived.stats.rows);
     builder.stats.derived = derived.stats.derived;
     builder.stats.not_derived = derived.stats.not_derived;
-    let mut rows = table.rows().iter().map(unpack).peekable();
-    let mut added = derived.rows().iter().map(unpack).peekable();
+    let mut rows = table.rows().peekable();
+    let mut added = derived.rows().peekable();
     while rows.peek().is_some() || added.peek().is_some() {
         let (described, derived) = (rows.peek().copied(), added.peek().copied());
         let (address, rule) = match (described, derived) {
@@ -130,8 +146,4 @@ pub(super) fn complete(table: &Table, text: &Text, derived: &Table) -> Result<Ta
         builder.push(address, rule)?;
     }
     builder.finish()
-}
-
-fn unpack(row: &Row) -> (u32, Rule) {
-    (rows::row_address(*row), rows::row_rule(*row))
 }

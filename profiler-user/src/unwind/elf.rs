@@ -28,15 +28,13 @@ pub(super) struct Elf<'d, R: ReadRef<'d>> {
     header: &'d FileHeader64<LittleEndian>,
 }
 
-/// Where call frame information can be found, best first.
+/// The forms of call frame information, the better one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameKind {
     /// `.eh_frame`: of everything that runs.
     EhFrame,
     /// `.debug_frame`: beside it, or instead.
     DebugFrame,
-    /// None.
-    Nothing,
 }
 
 /// A section of call frame information.
@@ -54,8 +52,7 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
     /// Reads the headers.
     pub fn parse(data: R) -> Result<Self, UnwindError> {
         let unreadable = |_| UnwindError::Elf("damaged headers");
-        let header = FileHeader64::<LittleEndian>::parse(data)
-            .map_err(|_| UnwindError::Elf("no such header"))?;
+        let header = FileHeader64::<LittleEndian>::parse(data).map_err(|_| UnwindError::NotElf)?;
         let endian = header
             .endian()
             .map_err(|_| UnwindError::Elf("big-endian"))?;
@@ -85,12 +82,6 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
                 None => self.eh_frame_by_segment(),
             },
             FrameKind::DebugFrame => self.section(b".debug_frame", kind),
-            // A C library without any information still has its trampoline.
-            FrameKind::Nothing => Ok(Some(FrameSource {
-                kind,
-                data: Cow::Borrowed(&[]),
-                address: 0,
-            })),
         }
     }
 
@@ -116,13 +107,27 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
         find().unwrap_or_default()
     }
 
-    /// Address at which the kernel starts the program; `None` of a library, for which linkers put anything there.
+    /// Address at which the kernel starts the program; `None` of a library, for which linkers put anything there, unless it
+    /// is the loader.
     pub fn start(&self) -> Option<u64> {
-        let executable = self.header.e_type(LittleEndian) == elf::ET_EXEC
-            || self.segment(elf::PT_INTERP).is_some()
-            || self.dynamic(elf::DT_FLAGS_1)? & u64::from(elf::DF_1_PIE) != 0;
+        let executable = || {
+            self.header.e_type(LittleEndian) == elf::ET_EXEC
+                || self.segment(elf::PT_INTERP).is_some()
+                || self
+                    .dynamic(elf::DT_FLAGS_1)
+                    .is_some_and(|flags| flags & u64::from(elf::DF_1_PIE) != 0)
+        };
         let start = self.header.e_entry(LittleEndian);
-        (executable && start != 0).then_some(start)
+        (start != 0 && (executable() || self.is_loader())).then_some(start)
+    }
+
+    /// Whether it is the library that loads all others, by its own name: the kernel starts programs in it.
+    pub fn is_loader(&self) -> bool {
+        let name = || {
+            let names = self.dynamic(elf::DT_STRTAB)?;
+            self.loaded(names.checked_add(self.dynamic(elf::DT_SONAME)?)?, 8)
+        };
+        name().is_some_and(|name| name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl"))
     }
 
     /// The first value of a dynamic tag.
@@ -254,10 +259,7 @@ mod tests {
     #[test]
     fn refuses_other_files() {
         let parse = |bytes: &[u8]| Elf::parse(bytes).and_then(|elf| elf.text()).err();
-        assert_eq!(
-            parse(b"#!/bin/sh\n"),
-            Some(UnwindError::Elf("no such header"))
-        );
+        assert_eq!(parse(b"#!/bin/sh\n"), Some(UnwindError::NotElf));
         let mut header = [0u8; 64];
         header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         header[18] = 183;

@@ -3,6 +3,9 @@
 /// A file for which no table can be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnwindError {
+    /// Not a 64-bit ELF file.
+    #[error("not a 64-bit ELF file")]
+    NotElf,
     /// Not an ELF file that can be read.
     #[error("not a readable 64-bit little-endian ELF file: {0}")]
     Elf(&'static str),
@@ -28,6 +31,9 @@ pub enum UnwindError {
     /// More rows than a table may have.
     #[error("more than {0} unwind rows")]
     TooManyRows(usize),
+    /// More distinct rules than a table may have.
+    #[error("more than {0} distinct unwind rules")]
+    TooManyRules(usize),
     /// No call frame information for any of the code.
     #[error("no unwind information (.eh_frame or .debug_frame)")]
     NoFrames,

@@ -18,6 +18,8 @@ pub(super) struct Function {
     pub end: u32,
     /// Where its entry (FDE) lies in the section; `None` for a signal trampoline known by its code.
     pub entry: Option<u32>,
+    /// Which section that is, by its place among the sources.
+    pub source: u8,
 }
 
 /// The functions of a file.
@@ -71,9 +73,33 @@ impl Functions {
                 start,
                 end,
                 entry: u32::try_from(entry.offset()).ok(),
+                source: 0,
             });
         }
         Ok(functions)
+    }
+
+    /// Adds what a further source describes of code of which nothing has been said, and settles.
+    pub fn fill(&mut self, mut more: Self, source: u8) -> Result<(), UnwindError> {
+        more.settle();
+        self.malformed += more.malformed;
+        // Both are in order and without overlaps.
+        let mut known = self.list.iter().peekable();
+        more.list.retain_mut(|function| {
+            function.source = source;
+            while known.next_if(|known| known.end <= function.start).is_some() {}
+            known.peek().is_none_or(|known| known.start >= function.end)
+        });
+        if self.list.is_empty() {
+            self.list = more.list;
+        } else if !more.list.is_empty() {
+            self.list.append(&mut more.list);
+            self.list.sort_unstable_by_key(|function| function.start);
+        }
+        if self.list.len() > MAX_ROWS {
+            return Err(UnwindError::TooManyRows(MAX_ROWS));
+        }
+        Ok(())
     }
 
     /// Adds signal trampolines, given by their addresses in the file. They replace what begins inside them.
@@ -88,6 +114,7 @@ impl Functions {
                     start,
                     end,
                     entry: None,
+                    source: 0,
                 });
             }
         }
@@ -112,6 +139,7 @@ impl Functions {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -120,6 +148,7 @@ mod tests {
             start,
             end,
             entry: Some(entry),
+            source: 0,
         }
     }
 
@@ -134,7 +163,7 @@ mod tests {
                 function(0x200, 0x210, 0),
                 function(0x200, 0x220, 4),
             ],
-            malformed: 0,
+            ..Functions::default()
         };
         functions.settle();
         let expected = [
@@ -143,6 +172,40 @@ mod tests {
             function(0x900, 0x910, 1),
         ];
         assert_eq!(functions.list, expected);
+    }
+
+    /// A further source is heard only about code of which the first says nothing.
+    #[test]
+    fn further_sources_fill() {
+        let of = |list: &[(u32, u32, u32)]| Functions {
+            list: list.iter().map(|f| function(f.0, f.1, f.2)).collect(),
+            ..Functions::default()
+        };
+        let mut functions = of(&[]);
+        let first = of(&[(0x300, 0x400, 1), (0x100, 0x200, 0)]);
+        functions.fill(first, 0).unwrap();
+        let more = of(&[
+            (0x80, 0x100, 5),
+            (0x1f0, 0x210, 6),
+            (0x210, 0x300, 7),
+            (0x2f0, 0x500, 8),
+            (0x320, 0x330, 9),
+            (0x600, 0x700, 10),
+        ]);
+        functions.fill(more, 1).unwrap();
+        let found: Vec<_> = functions
+            .list
+            .iter()
+            .map(|function| (function.start, function.end, function.source))
+            .collect();
+        let expected = [
+            (0x80, 0x100, 1),
+            (0x100, 0x200, 0),
+            (0x210, 0x2f0, 1),
+            (0x300, 0x400, 0),
+            (0x600, 0x700, 1),
+        ];
+        assert_eq!(found, expected);
     }
 
     /// A trampoline begins a byte early and replaces what is said of its code.
@@ -154,7 +217,7 @@ mod tests {
         };
         let mut functions = Functions {
             list: vec![function(0x100, 0x200, 0), function(0x120, 0x130, 1)],
-            malformed: 0,
+            ..Functions::default()
         };
         functions.add_trampolines(&[0x40_0120, 0x50_0000], &text);
         functions.settle();
@@ -162,6 +225,7 @@ mod tests {
             start: 0x11f,
             end: 0x129,
             entry: None,
+            source: 0,
         };
         assert_eq!(functions.list, [function(0x100, 0x11f, 0), trampoline]);
     }

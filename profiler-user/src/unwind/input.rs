@@ -1,6 +1,7 @@
 //! All that a table is made from.
 
-use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, UnwindSection};
+use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice};
+use profiler_ebpf::rows::Rule;
 use sha2::{Digest as _, Sha256};
 
 use super::builder::Builder;
@@ -21,8 +22,8 @@ pub(super) struct Fingerprint(pub [u8; 32]);
 /// Call frame information and the code it is about.
 #[derive(Debug)]
 pub(super) struct Input<'a> {
-    /// The information.
-    pub source: FrameSource<'a>,
+    /// The information, in order: a later one is asked only for code of which no earlier one says anything.
+    pub sources: Vec<FrameSource<'a>>,
     /// Where code lies.
     pub text: &'a Text,
     /// Signal trampolines known by their code: addresses in the file.
@@ -30,55 +31,41 @@ pub(super) struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// The table, unless none of the code is described.
-    pub fn build(&self) -> Result<Option<Table>, UnwindError> {
-        let bytes = EndianSlice::new(&self.source.data, LE);
-        let bases = BaseAddresses::default().set_eh_frame(self.source.address);
-        match self.source.kind {
-            FrameKind::DebugFrame => {
-                let mut section = DebugFrame::from(bytes);
-                section.set_address_size(8);
-                self.build_section(&section, &bases)
-            }
-            FrameKind::EhFrame | FrameKind::Nothing => {
-                let mut section = EhFrame::from(bytes);
-                section.set_address_size(8);
-                self.build_section(&section, &bases)
-            }
-        }
+    /// Bytes of information.
+    pub fn bytes(&self) -> usize {
+        self.sources.iter().map(|source| source.data.len()).sum()
     }
 
-    fn build_section<'d, S>(
-        &self,
-        section: &S,
-        bases: &BaseAddresses,
-    ) -> Result<Option<Table>, UnwindError>
-    where
-        S: UnwindSection<Bytes<'d>>,
-    {
+    /// The table, unless none of the code is described.
+    pub fn build(&self) -> Result<Option<Table>, UnwindError> {
+        let sections: Vec<Section> = self.sources.iter().map(Section::of).collect();
         let text = self.text;
-        let mut functions = Functions::read(section, bases, text)?;
-        if functions.list.is_empty() && self.source.kind != FrameKind::Nothing {
-            return Ok(None);
+        let mut functions = Functions::default();
+        for (section, source) in sections.iter().zip(0..) {
+            functions.fill(section.functions(text)?, source)?;
         }
+        let described = functions.list.len() as u64;
         functions.add_trampolines(self.trampolines, text);
         functions.settle();
-        let described = functions
-            .list
-            .iter()
-            .filter(|function| function.entry.is_some());
-        let described = described.count() as u64;
         if functions.list.is_empty() {
             return Ok(None);
         }
-        let rows = section.section().len() / BYTES_PER_ROW;
+        let rows = self.bytes() / BYTES_PER_ROW;
         let mut table = Builder::new(text, rows.min(MAX_ROWS));
         table.stats.functions = described;
         table.stats.unknown.malformed = functions.malformed;
-        let mut evaluator = Evaluator::new(section, bases, text.base);
+        let mut evaluators: Vec<AnyEvaluator> = sections
+            .iter()
+            .map(|section| section.evaluator(text.base))
+            .collect();
         for function in &functions.list {
             table.begin(function.start)?;
-            evaluator.run(function, &mut table)?;
+            match evaluators.get_mut(usize::from(function.source)) {
+                Some(AnyEvaluator::Eh(evaluator)) => evaluator.run(function, &mut table)?,
+                Some(AnyEvaluator::Debug(evaluator)) => evaluator.run(function, &mut table)?,
+                // Without any information there can only be trampolines.
+                None => table.push(function.start, Rule::SIGNAL)?,
+            }
             table.end(function.end);
         }
         Ok(Some(table.finish()?))
@@ -88,9 +75,12 @@ impl Input<'_> {
     pub fn fingerprint(&self) -> Fingerprint {
         let mut digest = Sha256::new();
         let mut number = |number: u64| digest.update(number.to_le_bytes());
-        number(self.source.kind as u64);
-        number(self.source.address);
-        number(self.source.data.len() as u64);
+        number(self.sources.len() as u64);
+        for source in &self.sources {
+            number(source.kind as u64);
+            number(source.address);
+            number(source.data.len() as u64);
+        }
         number(self.text.base);
         number(self.text.ranges.len() as u64);
         for (start, end) in &self.text.ranges {
@@ -101,7 +91,63 @@ impl Input<'_> {
         for address in self.trampolines {
             number(*address);
         }
-        digest.update(&self.source.data);
+        for source in &self.sources {
+            digest.update(&source.data);
+        }
         Fingerprint(digest.finalize().into())
+    }
+}
+
+/// One source's section, as gimli reads it, and what its pointers count from.
+struct Section<'d> {
+    form: Form<'d>,
+    bases: BaseAddresses,
+}
+
+/// The two forms of call frame information.
+enum Form<'d> {
+    Eh(EhFrame<Bytes<'d>>),
+    Debug(DebugFrame<Bytes<'d>>),
+}
+
+/// What runs the entries of one section.
+enum AnyEvaluator<'d, 's> {
+    Eh(Evaluator<'d, 's, EhFrame<Bytes<'d>>>),
+    Debug(Evaluator<'d, 's, DebugFrame<Bytes<'d>>>),
+}
+
+impl<'d> Section<'d> {
+    fn of(source: &'d FrameSource<'_>) -> Self {
+        let bytes = EndianSlice::new(&source.data, LE);
+        let form = match source.kind {
+            FrameKind::EhFrame => {
+                let mut section = EhFrame::from(bytes);
+                section.set_address_size(8);
+                Form::Eh(section)
+            }
+            FrameKind::DebugFrame => {
+                let mut section = DebugFrame::from(bytes);
+                section.set_address_size(8);
+                Form::Debug(section)
+            }
+        };
+        Self {
+            form,
+            bases: BaseAddresses::default().set_eh_frame(source.address),
+        }
+    }
+
+    fn functions(&self, text: &Text) -> Result<Functions, UnwindError> {
+        match &self.form {
+            Form::Eh(section) => Functions::read(section, &self.bases, text),
+            Form::Debug(section) => Functions::read(section, &self.bases, text),
+        }
+    }
+
+    fn evaluator(&self, base: u64) -> AnyEvaluator<'d, '_> {
+        match &self.form {
+            Form::Eh(section) => AnyEvaluator::Eh(Evaluator::new(section, &self.bases, base)),
+            Form::Debug(section) => AnyEvaluator::Debug(Evaluator::new(section, &self.bases, base)),
+        }
     }
 }

@@ -47,6 +47,9 @@ use text::Text;
 /// Rows a table may have; a file that needs more is refused. The largest known needs 2.4 million.
 const MAX_ROWS: usize = 16 << 20;
 
+/// Code made at run time that is followed at once, in bytes.
+const MAX_CODE: u32 = 16 << 20;
+
 /// Builds the table of an ELF file. The file's read position is moved.
 pub fn build(file: &File) -> Result<Table, UnwindError> {
     build_from(&ReadCache::new(file), None, &mut Anew)
@@ -59,7 +62,7 @@ pub fn build_described(file: &File) -> Result<Table, UnwindError> {
     described(&elf, None, &elf.text()?, &mut Anew)?.ok_or(UnwindError::NoFrames)
 }
 
-/// Builds the table of a file without call frame information from its debug file's `.debug_frame`. That the
+/// As [`build`], with the file's debug file: its `.debug_frame` fills in where the file itself says nothing. That the
 /// two belong together (debug link, build id) is for the caller to know.
 pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError> {
     let debug = ReadCache::new(debug);
@@ -69,6 +72,21 @@ pub fn build_with_debug(file: &File, debug: &File) -> Result<Table, UnwindError>
 /// Builds the table of an ELF image in memory, such as the vDSO's.
 pub fn build_from_bytes(image: &[u8]) -> Result<Table, UnwindError> {
     build_from(image, None, &mut Anew)
+}
+
+/// Builds the table of code made at run time, by following it ([`code`]); addresses count from its first byte. `None`
+/// if none of it is understood.
+pub fn build_from_code(bytes: &[u8]) -> Result<Option<Table>, UnwindError> {
+    let size = u32::try_from(bytes.len())
+        .ok()
+        .filter(|size| *size <= MAX_CODE);
+    let size = size.ok_or(UnwindError::TextTooLarge(bytes.len() as u64))?;
+    let text = Text {
+        base: 0,
+        ranges: vec![(0, size)],
+    };
+    let table = Uncovered::all(&text, bytes).derive()?;
+    Ok(table.filter(|table| table.stats.rows > 0))
 }
 
 /// How what was found in a file becomes rows.
@@ -93,14 +111,17 @@ impl Make for Anew {
 }
 
 /// Finds what to build from and has it built.
+///
+/// A program whose compiler wrote no `.eh_frame` still has that of the code it begins with: so the other sources are
+/// asked whenever they are there, and not only where there is none.
 fn build_from<'d, R: ReadRef<'d>>(
     data: R,
     debug: Option<R>,
     make: &mut impl Make,
 ) -> Result<Table, UnwindError> {
     let elf = Elf::parse(data)?;
-    // A debug file has the segments of the file it is of, without what they hold.
-    let debug = debug.map(Elf::parse).transpose()?;
+    // A debug file that cannot be read is no worse than none.
+    let debug = debug.and_then(|debug| Elf::parse(debug).ok());
     let text = elf.text()?;
     let described = described(&elf, debug.as_ref(), &text, make)?;
     let table = match &described {
@@ -114,7 +135,7 @@ fn build_from<'d, R: ReadRef<'d>>(
     }
 }
 
-/// The table of what is described, best source first.
+/// The table of what is described: by `.eh_frame`, and by `.debug_frame` where that says nothing.
 fn described<'d, R: ReadRef<'d>>(
     elf: &Elf<'d, R>,
     debug: Option<&Elf<'d, R>>,
@@ -122,24 +143,17 @@ fn described<'d, R: ReadRef<'d>>(
     make: &mut impl Make,
 ) -> Result<Option<Table>, UnwindError> {
     let trampolines = trampoline::find(elf, text);
-    let sources = [
-        (Some(elf), FrameKind::EhFrame),
-        (Some(elf), FrameKind::DebugFrame),
-        (debug, FrameKind::DebugFrame),
-        (Some(elf), FrameKind::Nothing),
-    ];
-    for (from, kind) in sources {
-        let Some(source) = from.map_or(Ok(None), |from| from.frames(kind))? else {
-            continue;
-        };
-        let input = Input {
-            source,
-            text,
-            trampolines: &trampolines,
-        };
-        if let Some(table) = make.described(&input)? {
-            return Ok(Some(table));
-        }
-    }
-    Ok(None)
+    let debug_frames = [Some(elf), debug]
+        .into_iter()
+        .flatten()
+        .filter_map(|elf| elf.frames(FrameKind::DebugFrame).ok().flatten());
+    make.described(&Input {
+        sources: elf
+            .frames(FrameKind::EhFrame)?
+            .into_iter()
+            .chain(debug_frames)
+            .collect(),
+        text,
+        trampolines: &trampolines,
+    })
 }

@@ -58,9 +58,21 @@ where
     if state.return_address != Kept::At(-8) || !keeps_sp {
         return Err(Unfit::ReturnAddress);
     }
-    let fp = fp_rule(section, state.fp);
-    let (kind, below) = fp.unwrap_or((FpKind::Lost, 0));
-    let rule = match (state.cfa, known) {
+    if let Some(fp) = fp_rule(section, state.fp)
+        && let Ok(rule) = rule_with(state.cfa, known, fp)
+    {
+        return certain(rule);
+    }
+    // The caller can be found all the same.
+    Ok(Translated {
+        rule: rule_with(state.cfa, known, (FpKind::Lost, 0))?,
+        lost_fp: true,
+    })
+}
+
+/// The rule for a frame address and where the frame pointer is.
+fn rule_with(cfa: Cfa, known: Option<Known>, (kind, below): (FpKind, u64)) -> Result<Rule, Unfit> {
+    let rule = match (cfa, known) {
         (Cfa::Offset(X86_64::RSP, offset), _) => {
             Rule::new(CfaKind::Sp, unsigned(offset)?, kind, below)
         }
@@ -77,10 +89,7 @@ where
         (_, Some(Known::Plt(10))) => Rule::new(CfaKind::Plt10, 0, kind, below),
         _ => return Err(Unfit::Expression),
     };
-    Ok(Translated {
-        rule: rule.ok_or(Unfit::Offset)?,
-        lost_fp: fp.is_none(),
-    })
+    rule.ok_or(Unfit::Offset)
 }
 
 fn unsigned(offset: i64) -> Result<u64, Unfit> {

@@ -11,7 +11,7 @@ pub struct Table {
     pub base: u64,
     /// 64-KiB pages of the directory.
     pub pages: u32,
-    /// `pages + 1` words of directory, then the rows; see [`profiler_ebpf::rows`].
+    /// Directory, rows and rules; see [`profiler_ebpf::rows`].
     pub words: Vec<u64>,
     /// What the table holds and what it lacks.
     pub stats: TableStats,
@@ -24,7 +24,7 @@ impl Table {
         Self {
             base: text.base,
             pages,
-            words: vec![0; pages as usize + 1],
+            words: vec![rows::directory_word(0, pages + 1); pages as usize + 1],
             stats: TableStats::default(),
         }
     }
@@ -32,16 +32,32 @@ impl Table {
     /// The rule at an address in the file; `None` outside the table.
     pub fn find(&self, address: u64) -> Option<Rule> {
         let address = u32::try_from(address.checked_sub(self.base)?).ok()?;
-        rows::find(address, self.pages, |index| {
-            self.words.get(index as usize).copied()
+        rows::find(address, self.pages, |index| self.word(index))
+    }
+
+    /// The rows, in order: addresses from the base on, and rules.
+    pub fn rows(&self) -> impl Iterator<Item = (u32, Rule)> {
+        let first_of = |page: u32| self.word(page).unwrap_or(0) as u32;
+        let rules = self.word(0).unwrap_or(0) >> 32;
+        (0..self.pages).flat_map(move |page| {
+            (first_of(page)..first_of(page + 1)).filter_map(move |index| {
+                let row = self.half(self.pages + 1, index)?;
+                let rule = self.half(rules as u32, rows::row_rule(row))?;
+                Some((
+                    page << rows::PAGE_SHIFT | rows::row_address(row),
+                    Rule(rule),
+                ))
+            })
         })
     }
 
-    /// The rows, in order.
-    pub fn rows(&self) -> &[u64] {
-        self.words
-            .get(self.pages as usize + 1..)
-            .unwrap_or_default()
+    fn word(&self, index: u32) -> Option<u64> {
+        self.words.get(index as usize).copied()
+    }
+
+    /// One of the halves from a word on.
+    fn half(&self, from: u32, index: u32) -> Option<u32> {
+        Some(rows::half(self.word(from.checked_add(index / 2)?)?, index))
     }
 
     /// Size in memory, in bytes.

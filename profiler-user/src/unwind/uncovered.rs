@@ -2,7 +2,7 @@
 
 use object::read::elf::Sym as _;
 use object::{LittleEndian, ReadRef, elf};
-use profiler_ebpf::rows::{self, Rule};
+use profiler_ebpf::rows::Rule;
 
 use super::Table;
 use super::code::Extent;
@@ -16,15 +16,8 @@ const MAX_SYMBOLS: usize = 8 << 20;
 
 /// Stretches without a described function, from the table's base on, in order.
 pub(super) fn stretches(table: &Table, text: &Text) -> Vec<(u32, u32)> {
-    let rows = table.rows();
-    let starts = std::iter::once((0, Rule::GAP)).chain(
-        rows.iter()
-            .map(|row| (rows::row_address(*row), rows::row_rule(*row))),
-    );
-    let ends = rows
-        .iter()
-        .map(|row| rows::row_address(*row))
-        .chain([u32::MAX]);
+    let starts = std::iter::once((0, Rule::GAP)).chain(table.rows());
+    let ends = table.rows().map(|(address, _)| address).chain([u32::MAX]);
     let mut found = Vec::new();
     for ((start, rule), end) in starts.zip(ends) {
         if rule != Rule::GAP {

@@ -139,6 +139,29 @@ fn scripts_and_exec_are_followed() {
     assert_ne!(burned[0].process.id, spun[0].process.id);
 }
 
+/// A command runs with the niceness of whoever asked for the recording: threads of the recorder that go before others do
+/// not hand that down.
+#[test]
+fn the_command_goes_before_nobody() {
+    require_bpf!();
+    let scratch = Scratch::new();
+    let [own, theirs] = ["own", "theirs"].map(|name| scratch.path(name));
+    let niceness = |out: &std::path::Path| format!("nice > {}", out.display());
+    let shell = |script: String| ["sh".to_owned(), "-c".to_owned(), script];
+    let [program, words @ ..] = shell(niceness(&own));
+    assert!(
+        Command::new(program)
+            .args(words)
+            .status()
+            .unwrap()
+            .success()
+    );
+    // Asked after a while, too: the recorder's threads have been running then.
+    let later = format!("sleep 0.3; {}", niceness(&theirs));
+    Recorder::new().command(shell(later)).run().report();
+    assert_eq!(wait::for_file(&own), wait::for_file(&theirs));
+}
+
 /// CPU time before an exec is the old program's, after it the new one's, each by the kernel's own clock.
 #[test]
 fn an_exec_divides_the_cpu_time() {

@@ -31,6 +31,14 @@ const NEEDS: &[Need] = &[
         },
     },
     Need {
+        what: "a C++ compiler, for a program that throws exceptions",
+        packages: &["g++"],
+        is_here: || {
+            let included = ["-fsyntax-only", "-include", "cstdlib", "-x", "c++"];
+            succeeds("cc", &[&included[..], &["/dev/null"]].concat())
+        },
+    },
+    Need {
         what: "a Python interpreter, to profile",
         packages: &["python3"],
         is_here: || succeeds("python3", &["--version"]),

@@ -28,8 +28,11 @@ pub(super) fn lines(books: &Accounting) -> Vec<String> {
             reason.text()
         ))
     });
+    let guessed =
+        (books.guessed > 0).then(|| format!("# wholestack;guessed: {} samples 0", books.guessed));
     std::iter::once(first)
         .chain(lost)
         .chain(truncated)
+        .chain(guessed)
         .collect()
 }

@@ -131,10 +131,12 @@ mod tests {
         );
         build.sample(main, &[f], 1);
         build.sample(main, &[], 4);
+        build.profile.accounting.guessed = 2;
         assert_eq!(
             write(&build),
             "# wholestack;taken 10, kept 10, lost 0, truncated 3 samples 0\n\
              # wholestack;truncated;Python not known yet: 3 samples 0\n\
+             # wholestack;guessed: 2 samples 0\n\
              python3 (10);python3 (10) 4\n\
              python3 (10);python3 (10);f (a.py:1) 1\n\
              python3 (10);pool-1 (11);f (a.py:1);g\\u{3b}h (a.py:2) 5\n"

@@ -139,6 +139,7 @@ impl Merger {
 fn add_books(sum: &mut Accounting, books: &Accounting) {
     add(&mut sum.taken, books.taken);
     add(&mut sum.complete, books.complete);
+    add(&mut sum.guessed, books.guessed);
     for (reason, count) in &books.truncated {
         add(sum.truncated.entry(*reason).or_insert(0), *count);
     }
@@ -149,6 +150,9 @@ fn add_books(sum: &mut Accounting, books: &Accounting) {
     add(&mut sum.unnamed_frames, books.unnamed_frames);
     add(&mut sum.stacks_over_limit, books.stacks_over_limit);
     add(&mut sum.own_cpu_ns, books.own_cpu_ns);
+    // Figures of one moment: no two recordings need to have had it together.
+    sum.unwind_tables = sum.unwind_tables.max(books.unwind_tables);
+    sum.unwind_table_bytes = sum.unwind_table_bytes.max(books.unwind_table_bytes);
     for (limit, count) in &books.limits {
         add(sum.limits.entry(limit.clone()).or_insert(0), *count);
     }

@@ -69,6 +69,39 @@ fn window() {
     assert_eq!(count(50_000_000_000, u64::MAX), 0);
 }
 
+/// The count of samples with guessed frames, and the unwind tables' size, come back; in a part of the recording it is that of the books around
+/// it, and never more than the samples there.
+#[test]
+fn guesses() {
+    let mut live = Live::new();
+    let stack = live.stack(&["f"], 1);
+    let thread = live.thread(0);
+    for second in 0..4 {
+        live.sample(Sample {
+            time_ns: second * 1_000_000_000,
+            cpu: 0,
+            thread,
+            stack,
+            gil: GilState::None,
+            truncation: None,
+        });
+        live.profile.accounting.guessed += u64::from(second != 0);
+        live.flush();
+    }
+    live.profile.session.duration_ns = 4_000_000_000;
+    let books = &mut live.profile.accounting;
+    (books.unwind_tables, books.unwind_table_bytes) = (17, 5 << 20);
+    let (expected, bytes) = live.finish();
+    assert_same(&read(bytes.as_slice()).unwrap(), &expected);
+    let in_window = |from_ns, to_ns| {
+        let found = read_window(bytes.as_slice(), Window { from_ns, to_ns }).unwrap();
+        (found.accounting.guessed, found.kept())
+    };
+    assert_eq!(in_window(0, u64::MAX), (3, 4));
+    assert_eq!(in_window(2_500_000_000, u64::MAX), (1, 1));
+    assert_eq!(in_window(1_500_000_000, 1_600_000_000), (0, 0));
+}
+
 /// A sample that names what the profile lacks is refused before it reaches the file.
 #[test]
 fn dangling_sample() {

@@ -5,8 +5,9 @@ use profiler_ebpf::wire::{RECORD_SAMPLE, SampleHeader};
 
 use super::*;
 
-/// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call, 300 a function that
-/// has the open call's name.
+/// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call. 300 to 309 lie in a function
+/// that begins at 300 and has a frame pointer from 305 on; 310 calls it, 311 another one, 312 one that is not told.
+/// 320 is as 300, but replaces its return address. 330 has the name of the open call.
 struct Letters {
     python: bool,
 }
@@ -24,7 +25,26 @@ impl Names for Letters {
             evaluator: frame.pc == 42,
             plumbing: frame.pc == 43,
             root: frame.pc == 1,
-            plausible: frame.pc != 13,
+            plausible: frame.pc != 13 || frame.how & how::RETURN_ADDRESS == 0,
+            evidence: match frame.pc {
+                300..310 => Evidence {
+                    start: Some(300),
+                    calls: None,
+                    frame_pointer: Some(frame.pc >= 305),
+                    returns_elsewhere: false,
+                },
+                320 => Evidence {
+                    start: Some(300),
+                    frame_pointer: Some(true),
+                    returns_elsewhere: true,
+                    ..Evidence::default()
+                },
+                310..312 => Evidence {
+                    calls: Some(if frame.pc == 310 { 300 } else { 400 }),
+                    ..Evidence::default()
+                },
+                _ => Evidence::default(),
+            },
         }
     }
 
@@ -36,7 +56,7 @@ impl Names for Letters {
     }
 
     fn call(&mut self, function: u32, inside: Option<&String>) -> Option<String> {
-        (inside.map(String::as_str) != Some("n300")).then(|| format!("cuda{function}"))
+        (inside.map(String::as_str) != Some("n330")).then(|| format!("cuda{function}"))
     }
 
     fn marker(&mut self, text: &'static str) -> String {
@@ -54,10 +74,11 @@ impl Names for Letters {
 fn sample(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawSample {
     let native: Vec<_> = native
         .iter()
-        .map(|(pc, sp)| NativeFrame {
+        .enumerate()
+        .map(|(index, (pc, sp))| NativeFrame {
             pc: *pc,
             sp: *sp,
-            how: 0,
+            how: if index == 0 { 0 } else { how::RETURN_ADDRESS },
         })
         .collect();
     let python: Vec<_> = python
@@ -156,6 +177,38 @@ fn an_implausible_caller_ends_the_walk() {
     );
 }
 
+/// A guessed caller is believed if it calls the very function it was guessed from; if what it calls is not told, only where
+/// that function has a frame pointer. Unwind data needs no such proof.
+#[test]
+fn guesses_are_checked() {
+    let whole = |pc: u64, caller: u64, guessed: bool| {
+        let mut sample = sample(&[(pc, 10), (caller, 20), (1, 30)], &[]);
+        sample.native[1].how |= if guessed { how::GUESSED } else { 0 };
+        merged(&sample).1.is_none()
+    };
+    for (pc, caller, expected) in [
+        (302, 310, true),
+        (302, 311, false),
+        (302, 312, false),
+        (307, 310, true),
+        (307, 311, false),
+        (307, 312, true),
+        (200, 311, true),
+    ] {
+        assert_eq!(whole(pc, caller, true), expected, "{pc} {caller}");
+        assert!(whole(pc, caller, false), "{pc} {caller}");
+    }
+    assert!(whole(320, 310, false) && whole(320, 312, false) && !whole(320, 311, false));
+}
+
+/// A signal trampoline is returned to without having called: what it interrupted proves it.
+#[test]
+fn a_trampoline_follows_no_call() {
+    let mut sample = sample(&[(200, 10), (13, 20), (201, 30), (1, 40)], &[]);
+    sample.native[2].how = 0;
+    assert_eq!(merged(&sample), ("n200 n13 n201 n1".to_owned(), None));
+}
+
 /// An end mark in code that is no thread's beginning proves nothing.
 #[test]
 fn an_end_mark_is_checked() {
@@ -170,10 +223,10 @@ fn a_driver_call_finds_its_place() {
     inside.header.open_call = 8;
     inside.header.open_call_sp = 30;
     assert_eq!(merged(&inside).0, "n200 n201 cuda7 n202 n1");
-    inside.native[1].pc = 300;
+    inside.native[1].pc = 330;
     assert_eq!(
         merged(&inside).0,
-        "n200 n300 n202 n1",
+        "n200 n330 n202 n1",
         "it is named already"
     );
     // The walk ended inside the driver: the call follows, then the callers in Python.
@@ -217,4 +270,17 @@ fn nothing_is_shown_as_nothing() {
     let mut empty = sample(&[], &[]);
     empty.header.native_end = NativeEnd::NoUserStack as u8;
     assert_eq!(merged(&empty), (NOTHING.to_owned(), None));
+}
+
+/// A stack says that a frame in it was guessed, unless that frame was not believed.
+#[test]
+fn guesses_are_said() {
+    let guessed = |callers: [u64; 2]| {
+        let mut sample = sample(&[(200, 10), (callers[0], 20), (callers[1], 30)], &[]);
+        sample.native[2].how = how::GUESSED | how::RETURN_ADDRESS;
+        merge(&sample, &mut Letters { python: false }).guessed
+    };
+    assert!(guessed([201, 1]));
+    assert!(!guessed([201, 13]));
+    assert!(!guessed([13, 1]));
 }

@@ -12,7 +12,7 @@ use crate::unwind::{MAX_ROWS, Table, TableStats, UnfitCounts};
 /// First word of each entry.
 const MAGIC: u64 = u64::from_le_bytes(*b"wstkrows");
 /// Raised with every change of what a rule means or of what is made of the same information.
-const VERSION: u64 = 2;
+const VERSION: u64 = 4;
 /// Most words of a table.
 const MAX_WORDS: u64 = MAX_ROWS as u64 + (1 << (32 - PAGE_SHIFT)) + 1;
 /// Words of the header.

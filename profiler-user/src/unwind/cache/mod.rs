@@ -127,7 +127,7 @@ impl Cache {
 
 impl Make for Cache {
     fn described(&mut self, input: &Input) -> Result<Option<Table>, UnwindError> {
-        let keep = input.source.data.len() >= self.min_bytes;
+        let keep = input.bytes() >= self.min_bytes;
         self.get(keep, || input.fingerprint(), || input.build())
     }
 

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use super::*;
-use crate::unwind::build;
 use crate::unwind::tests::Fixture;
+use crate::unwind::{build, build_with_debug};
 
 /// A folder, gone at the end.
 struct Place(tempfile::TempDir);
@@ -162,6 +162,29 @@ fn unsafe_places() {
     fs::create_dir(entry).unwrap();
     assert_eq!(cache.build(&file), build(&file));
     assert_eq!(cache.stats().not_stored, 1);
+}
+
+/// A table made with a debug file and one made without are kept apart.
+#[test]
+fn debug_files_apart() {
+    let test = "unwind::cache::debug_files_apart";
+    let flags = ["-g", "-fno-asynchronous-unwind-tables"];
+    let Some((fixture, debug)) = program(test, &flags) else {
+        return;
+    };
+    let Some(stripped) = fixture.changed(test, &["objcopy", "--strip-all"]) else {
+        return;
+    };
+    let stripped = File::open(stripped).unwrap();
+    let place = Place::new();
+    let mut cache = place.cache(LIMIT);
+    let with = build_with_debug(&stripped, &debug);
+    assert_ne!(with, build(&stripped));
+    for _ in 0..2 {
+        assert_eq!(cache.build(&stripped), build(&stripped));
+        assert_eq!(cache.build_with_debug(&stripped, &debug), with);
+    }
+    assert_eq!(cache.stats(), stats(2, 2, 0));
 }
 
 /// Small files are left out, and a cache that is off keeps nothing.

@@ -27,6 +27,15 @@ const ALIGNMENT: u32 = 16;
 /// Instructions that a program may begin with before it calls something.
 const MAX_START: usize = 32;
 
+/// Where the kernel starts a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Start {
+    /// Address, from the table's base on.
+    pub at: u32,
+    /// What is called there returns, as in the loader.
+    pub goes_on: bool,
+}
+
 /// A stretch of code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Code<'a> {
@@ -75,7 +84,7 @@ pub(super) struct Derived {
 pub(super) fn derive(
     code: Code,
     symbols: &[Extent],
-    start: Option<u32>,
+    start: Option<Start>,
     budget: &mut u64,
 ) -> Derived {
     let mut finder = Finder {
@@ -86,7 +95,7 @@ pub(super) fn derive(
         functions: Vec::new(),
         calls: Vec::new(),
     };
-    if let Some(start) = start.filter(|start| code.contains(*start)) {
+    if let Some(start) = start.filter(|start| code.contains(start.at)) {
         finder.begin(start);
     }
     let mut refused = 0;
@@ -115,8 +124,9 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// Where the program starts there is no caller, up to where something is called.
-    fn begin(&mut self, start: u32) {
+    /// Where the program starts there is no caller, up to where something is called or, if that returns, up to where
+    /// execution goes elsewhere for good.
+    fn begin(&mut self, Start { at: start, goes_on }: Start) {
         let mut instruction = Instruction::default();
         let mut end = start;
         for _ in 0..MAX_START {
@@ -125,8 +135,10 @@ impl Finder<'_> {
                 return;
             }
             end = u32::try_from(instruction.next_ip()).unwrap_or(u32::MAX);
-            if instruction.flow_control() != FlowControl::Next {
-                break;
+            match instruction.flow_control() {
+                FlowControl::Next => {}
+                FlowControl::Call | FlowControl::IndirectCall if goes_on => {}
+                _ => break,
             }
         }
         self.entries.claim(start, end);
@@ -177,7 +189,7 @@ impl Finder<'_> {
                 at = end;
             } else if let Some(end) = self.entries.symbol_to(at) {
                 at = end;
-            } else if let Some(next) = self.padding_to(at) {
+            } else if let Some(next) = self.zeros_to(at).or_else(|| self.padding_to(at)) {
                 at = next;
             } else if self.follow(at) {
                 self.follow_calls();
@@ -185,6 +197,23 @@ impl Finder<'_> {
                 at = self.next_beginning(at);
             }
         }
+    }
+
+    /// Where a run of zeros ends at the latest, if it is one: memory in which no code was made yet.
+    fn zeros_to(&self, address: u32) -> Option<u32> {
+        let bytes = self
+            .code
+            .bytes
+            .get((address - self.code.start) as usize..)?;
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let end = address.saturating_add(u32::try_from(zeros).ok()?);
+        // The first instruction may begin with zeros, but at an aligned address.
+        let end = if end < self.code.end() {
+            end / ALIGNMENT * ALIGNMENT
+        } else {
+            end
+        };
+        (zeros >= ALIGNMENT as usize && end > address).then_some(end)
     }
 
     /// The end of an instruction that fills space.
@@ -203,7 +232,8 @@ impl Finder<'_> {
         while *self.budget > 0 && decoder.can_decode() {
             *self.budget -= 1;
             let at = u32::try_from(decoder.ip()).unwrap_or(u32::MAX);
-            if left && filled && at.is_multiple_of(ALIGNMENT) || self.entries.is_claimed(at) {
+            let begins = left && filled && at.is_multiple_of(ALIGNMENT);
+            if begins || self.entries.is_claimed(at) || at > from && self.zeros_to(at).is_some() {
                 return at;
             }
             decoder.decode_out(&mut instruction);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use object::ReadCache;
-use profiler_ebpf::rows::{self, CfaKind, FpKind, Rule};
+use profiler_ebpf::rows::{CfaKind, FpKind, Rule};
 
 use super::{Code, Derived, derive};
 use crate::unwind::complete::Uncovered;
@@ -67,6 +67,18 @@ fn what_does_not_prove_itself_is_left_out() {
     assert_eq!(derived(&[0x06; 64], &[(START, START + 64)]).rows, []);
 }
 
+/// Code made at run time lies in memory that is empty behind it.
+#[test]
+fn behind_zeros() {
+    let mut code = SAVES.to_vec();
+    code.resize(0x300, 0);
+    code.extend(SAVES);
+    let given = derived(&code, &[]);
+    assert_eq!(given.functions, 2);
+    assert_eq!(given.rows[5], (START + 27, Rule::GAP));
+    assert_eq!(given.rows[6], (START + 0x300, sp(8, FpKind::Same, 0)));
+}
+
 /// `mov %rsp, %rbp; and; sub`: with the old stack pointer on the stack, and nowhere else.
 #[test]
 fn an_aligned_stack() {
@@ -114,8 +126,29 @@ fn where_a_program_starts() {
             0x31, 0xed, 0x48, 0x89, 0xe7, 0x48, 0x83, 0xe4, 0xf0, 0xe8, 1, 0, 0, 0, 0xf4, 0xc3,
         ],
     };
-    let rows = derive(code, &[], Some(START), &mut 100).rows;
-    assert_eq!((rows[0], rows[1].0), ((START, Rule::END), START + 14));
+    for (goes_on, end) in [(false, 14), (true, 16)] {
+        let at = START;
+        let rows = derive(code, &[], Some(super::Start { at, goes_on }), &mut 100).rows;
+        assert_eq!((rows[0], rows[1].0), ((START, Rule::END), START + end));
+    }
+}
+
+/// The loader is known by its name, and where it starts nobody called, up to the jump to the program.
+#[test]
+fn where_the_loader_starts() {
+    let path = "/lib64/ld-linux-x86-64.so.2";
+    let Ok(file) = File::open(path) else {
+        let test = "unwind::code::tests::where_the_loader_starts";
+        return skip(test, &format!("{path} is not here"));
+    };
+    let data = std::fs::read(path).unwrap();
+    let elf = Elf::parse(&data[..]).unwrap();
+    let start = elf.start().unwrap();
+    let table = crate::unwind::build(&file).unwrap();
+    assert_eq!(table.find(start), Some(Rule::END));
+    if let Ok(data) = std::fs::read("/lib/x86_64-linux-gnu/libm.so.6") {
+        assert_eq!(Elf::parse(&data[..]).unwrap().start(), None);
+    }
 }
 
 /// How derived rows and those of the compiler compare.
@@ -145,8 +178,8 @@ fn agreement(path: &Path, symbols: bool) -> Agreement {
     }
     let derived = uncovered.derive().unwrap().unwrap();
     let mut agreement = Agreement::default();
-    for row in described.rows().iter().chain(derived.rows()) {
-        let address = text.base + u64::from(rows::row_address(*row));
+    for (address, _) in described.rows().chain(derived.rows()) {
+        let address = text.base + u64::from(address);
         let (Some(said), Some(found)) = (described.find(address), derived.find(address)) else {
             continue;
         };

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 
-use profiler_ebpf::rows::{CfaKind, FpKind, Rule, row_address, row_rule};
+use profiler_ebpf::rows::{CfaKind, FpKind, Rule};
 
 use crate::unwind::{Table, build, build_with_debug};
 
+use super::compare::compare_debug;
 use super::fixture::{Fixture, rules, table};
 
 /// With frame pointers most rows count from the frame pointer, without them from the stack pointer.
@@ -74,8 +75,8 @@ fn stripped_is_the_same() {
 /// Code that is not described may be understood less without symbols, but never otherwise.
 fn assert_same_where_known(whole: &Table, stripped: &Table) {
     assert_eq!(whole.stats.functions, stripped.stats.functions);
-    for row in whole.rows().iter().chain(stripped.rows()) {
-        let address = whole.base + u64::from(row_address(*row));
+    for (address, _) in whole.rows().chain(stripped.rows()) {
+        let address = whole.base + u64::from(address);
         let [a, b] = [whole, stripped].map(|table| table.find(address));
         assert!(
             a == b || b.is_none_or(|rule| rule == Rule::GAP),
@@ -119,10 +120,9 @@ fn signal_trampolines() {
         return;
     };
     let (table, _) = fixture.compared();
-    let begins = |row: &&u64| row_rule(**row) == Rule::SIGNAL;
-    let signals = table.rows().iter().filter(begins);
+    let signals = table.rows().filter(|(_, rule)| *rule == Rule::SIGNAL);
     let mut signals: Vec<u64> = signals
-        .map(|row| table.base + u64::from(row_address(*row)))
+        .map(|(address, _)| table.base + u64::from(address))
         .collect();
     for start in &signals {
         let code: Vec<Option<Rule>> = (0..10).map(|at| table.find(start + at)).collect();
@@ -146,6 +146,32 @@ fn calls_that_do_not_return() {
     let rule = table.find(start + size - 1).unwrap();
     assert_eq!(rule.cfa_kind(), CfaKind::Sp);
     assert!(rule.cfa_offset() > 8, "{rule:x?}");
+}
+
+/// `.debug_frame` beside an `.eh_frame` that describes only the C library's start-up files, as in a program built without
+/// unwind tables: each says its part.
+#[test]
+fn debug_frame_beside_eh_frame() {
+    let test = "unwind::fixtures::debug_frame_beside_eh_frame";
+    let none = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    let (Some(with), Some(without)) = (
+        Fixture::build(test, &[&none[..], &["-g"]].concat()),
+        Fixture::build(test, &none),
+    ) else {
+        return;
+    };
+    let begin = table(&with.path).find(with.symbol("_start").0);
+    assert_eq!(begin, Some(Rule::END));
+    for name in ["main", "large", "dynamic", "last"] {
+        let described = rules(&table(&with.path), with.symbol(name));
+        let known = |rule: &Rule| rule.cfa_kind() != CfaKind::Unknown;
+        assert!(
+            described.iter().all(known) && described.len() > 1,
+            "{name}: {described:x?}"
+        );
+    }
+    let (with, without) = (table(&with.path).stats, table(&without.path).stats);
+    assert!(with.functions > without.functions, "{with:?} {without:?}");
 }
 
 /// `.debug_frame`, also compressed or in a file of its own, where there is no `.eh_frame`.
@@ -181,4 +207,41 @@ fn debug_frame() {
             assert_eq!(table(&compressed), whole);
         }
     }
+}
+
+/// What compilers make for a debugger only, beside the `.eh_frame` that a program begins with all the same.
+const FOR_DEBUGGERS: [&str; 4] = [
+    "-g",
+    "-fomit-frame-pointer",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-unwind-tables",
+];
+
+/// A program whose own functions only `.debug_frame` describes: they are in the table, beside those of `.eh_frame`;
+/// when the program was split, from its debug file, and without that file not at all.
+#[test]
+fn split_debug_frame() {
+    let test = "unwind::fixtures::split_debug_frame";
+    let Some(fixture) = Fixture::build(test, &FOR_DEBUGGERS) else {
+        return;
+    };
+    let whole = table(&fixture.path);
+    let compared = compare_debug(&fixture.path, &whole);
+    assert!(compared.same > 50, "{compared:?}");
+    assert_ne!(rules(&whole, fixture.symbol("_start")), [Rule::UNKNOWN]);
+    let (Some(stripped), Some(debug)) = (
+        fixture.changed(test, &["objcopy", "--strip-all"]),
+        fixture.changed(test, &["objcopy", "--only-keep-debug"]),
+    ) else {
+        return;
+    };
+    let (stripped, debug) = (File::open(stripped).unwrap(), File::open(debug).unwrap());
+    let without = build(&stripped).unwrap();
+    assert_eq!(rules(&without, fixture.symbol("main")), [Rule::GAP]);
+    assert_ne!(rules(&without, fixture.symbol("_start")), [Rule::UNKNOWN]);
+    // Symbols are gone, and with them what they tell of code that is not described: it has no rows either way.
+    let split = build_with_debug(&stripped, &debug).unwrap();
+    assert_eq!((split.base, split.words), (whole.base, whole.words));
+    let rubbish = File::open("/proc/version").unwrap();
+    assert_eq!(build_with_debug(&stripped, &rubbish), Ok(without));
 }

@@ -13,6 +13,8 @@ pub struct Sections {
     pub address: u64,
     /// Whether it is `.debug_frame`.
     pub debug: bool,
+    /// Whether it is all that is known of the file's code.
+    pub whole: bool,
     /// `.eh_frame_hdr` with its address.
     pub header: Option<(Vec<u8>, u64)>,
 }
@@ -20,6 +22,15 @@ pub struct Sections {
 impl Sections {
     /// Reads them.
     pub fn read(path: &Path) -> Self {
+        Self::read_one(path, &[".eh_frame", ".debug_frame"])
+    }
+
+    /// Reads `.debug_frame`, whatever else there is.
+    pub fn read_debug(path: &Path) -> Self {
+        Self::read_one(path, &[".debug_frame"])
+    }
+
+    fn read_one(path: &Path, names: &[&str]) -> Self {
         let data = std::fs::read(path).unwrap();
         let elf = object::File::parse(&*data).unwrap();
         let section = |name| {
@@ -27,20 +38,21 @@ impl Sections {
             let data = section.uncompressed_data().ok()?;
             (!data.is_empty()).then(|| (data.into_owned(), section.address()))
         };
-        if let Some((frames, address)) = section(".eh_frame") {
-            return Self {
-                frames,
-                address,
-                debug: false,
-                header: section(".eh_frame_hdr"),
-            };
-        }
-        let (frames, address) = section(".debug_frame").unwrap();
+        let found = names
+            .iter()
+            .find_map(|name| section(name).map(|of| (of, *name)));
+        let ((frames, address), name) = found.unwrap();
+        let debug = name == ".debug_frame";
         Self {
             frames,
             address,
-            debug: true,
-            header: None,
+            debug,
+            whole: true,
+            header: if debug {
+                None
+            } else {
+                section(".eh_frame_hdr")
+            },
         }
     }
 

@@ -128,8 +128,8 @@ fn walk(stored: &Stored) -> (Vec<Frame>, NativeEnd) {
         let (frame, returns) = frames[frames.len() - 1];
         assert!(frames.len() < 100);
         match step(&stored, frame, returns, space, word) {
-            Ok((caller, guessed)) => {
-                assert!(!guessed, "{frames:x?}");
+            Ok((caller, guess)) => {
+                assert_eq!(guess, 0, "{frames:x?}");
                 frames.push((caller.registers, !caller.interrupted));
             }
             Err(end) => return (frames, end),
