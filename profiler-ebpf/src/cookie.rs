@@ -10,7 +10,6 @@
 /// | 28-29 | log2 of what one unit is in bytes |
 /// | 30 | the arguments are 32 bits wide |
 /// | 31 | [`NOT_READY`] is an answer, not an error |
-/// | 32 | the return is not probed |
 /// | 48-63 | for a struct: offset of the first factor |
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +71,6 @@ impl Cookie {
     /// Whether [`NOT_READY`] is no error.
     pub fn may_be_not_ready(self) -> bool {
         self.0 >> 31 & 1 != 0
-    }
-
-    /// Whether nobody sees the call return.
-    pub fn entry_only(self) -> bool {
-        self.0 >> 32 & 1 != 0
     }
 
     /// Offset of a struct's first factor.

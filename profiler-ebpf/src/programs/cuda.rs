@@ -51,9 +51,6 @@ pub fn enter(ctx: &ProbeContext) {
     if open.depth > 0 {
         stats.nested += 1;
     }
-    if cookie.entry_only() {
-        return;
-    }
     // The probe runs before a return probe replaces it.
     let return_address = CurrentTask.read::<u64>(sp).unwrap_or(0);
     // SAFETY: a helper without arguments.

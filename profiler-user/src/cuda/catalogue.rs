@@ -251,16 +251,11 @@ const ROWS: &[Row] = &[
     row("cuEventCreate", ONE, Event, None),
     row("cuEventDestroy", ONE_V2, Event, None),
     row("cuEventElapsedTime", ONE_V2, Event, None).may_be_not_ready(),
-    // These put a mark into a stream, at once: only counted.
-    row("cuEventRecord", PTSZ, Event, None)
-        .entry_only()
-        .common(),
-    row("cuEventRecordWithFlags", PTSZ, Event, None).entry_only(),
-    row("cuStreamWaitEvent", PTSZ, Event, None)
-        .entry_only()
-        .common(),
-    row("cuStreamWaitValue32", PTSZ_V2, Event, None).entry_only(),
-    row("cuStreamWaitValue64", PTSZ_V2, Event, None).entry_only(),
+    row("cuEventRecord", PTSZ, Event, None).common(),
+    row("cuEventRecordWithFlags", PTSZ, Event, None),
+    row("cuStreamWaitEvent", PTSZ, Event, None).common(),
+    row("cuStreamWaitValue32", PTSZ_V2, Event, None),
+    row("cuStreamWaitValue64", PTSZ_V2, Event, None),
     // ---- the runtime: launches
     row("cudaLaunchKernel", PTSZ, Launch, None).common(),
     row("cudaLaunchKernelExC", PTSZ, Launch, None).common(),
@@ -354,7 +349,7 @@ const ROWS: &[Row] = &[
     row("cudaLibraryLoadFromFile", ONE, Module, None).common(),
     row("cudaLibraryUnload", ONE, Module, None),
     row("cudaLibraryGetKernel", ONE, Module, None),
-    // events: timed, since the driver's calls inside them would else seem to be the user's own
+    // events
     row("cudaEventCreate", ONE, Event, None),
     row("cudaEventCreateWithFlags", ONE, Event, None),
     row("cudaEventDestroy", ONE, Event, None),
@@ -384,7 +379,7 @@ mod tests {
         let find = |library, name| catalogue().find(library, name).unwrap();
         let (id, query) = find(Library::Driver, "cuStreamQuery_ptsz");
         assert_eq!(query.cookie.function() as usize, id);
-        assert!(query.cookie.may_be_not_ready() && !query.cookie.entry_only());
+        assert!(query.cookie.may_be_not_ready());
         let (_, set) = find(Library::Driver, "cuMemsetD2D32_v2");
         let cookie = set.cookie;
         assert_eq!(
@@ -402,15 +397,7 @@ mod tests {
         assert!(old.cookie.narrow());
         let (_, array) = find(Library::Runtime, "cudaMemcpy2DArrayToArray_ptds");
         assert_eq!((array.cookie.first(), array.cookie.second()), (6, 7));
-        assert!(find(Library::Driver, "cuEventRecord").1.cookie.entry_only());
         assert!(catalogue().find(Library::Driver, "cudaMalloc").is_none());
-    }
-
-    /// A runtime function is always timed: the driver's calls inside it are known by it.
-    #[test]
-    fn runtime_calls_are_timed() {
-        let mut runtime = ROWS.iter().filter(|row| row.library() == Library::Runtime);
-        assert!(runtime.all(|row| row.timed));
     }
 
     /// Every id fits where it is kept.

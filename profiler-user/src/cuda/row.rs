@@ -51,13 +51,11 @@ pub struct Row {
     pub bytes: Bytes,
     /// 600, not ready, is one of its answers, not an error.
     pub may_be_not_ready: bool,
-    /// Its return is probed: it is timed, and its errors are seen.
-    pub timed: bool,
     /// It is probed also where the kernel puts probes on one by one, and takes a tenth of a second for each.
     pub common: bool,
 }
 
-/// A row of a function that is timed, has no bytes, and may be left out where probes are dear.
+/// A row of a function that may be left out where probes are dear.
 pub const fn row(
     name: &'static str,
     suffixes: &'static [&'static str],
@@ -70,7 +68,6 @@ pub const fn row(
         class,
         bytes,
         may_be_not_ready: false,
-        timed: true,
         common: false,
     }
 }
@@ -80,14 +77,6 @@ impl Row {
     pub const fn common(self) -> Self {
         Self {
             common: true,
-            ..self
-        }
-    }
-
-    /// The same row, counted only.
-    pub const fn entry_only(self) -> Self {
-        Self {
-            timed: false,
             ..self
         }
     }
@@ -129,8 +118,7 @@ impl Row {
             Bytes::Rectangle(offset) => bytes_at::STRUCT_2 << 16 | u64::from(offset) << 48,
             Bytes::Box(offset) => bytes_at::STRUCT_3 << 16 | u64::from(offset) << 48,
         };
-        let flags = u64::from(self.may_be_not_ready) << 31 | u64::from(!self.timed) << 32;
-        Cookie(u64::from(function) | words | flags)
+        Cookie(u64::from(function) | words | u64::from(self.may_be_not_ready) << 31)
     }
 }
 

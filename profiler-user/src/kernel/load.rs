@@ -206,9 +206,6 @@ impl Kernel {
 
     fn attach_call(&mut self, file: &Path, site: CallSite) -> Result<(), KernelError> {
         for name in ["cuda_exit", "cuda_enter"] {
-            if name == "cuda_exit" && site.cookie.entry_only() {
-                continue;
-            }
             let point = UProbeAttachPoint {
                 location: UProbeAttachLocation::AbsoluteOffset(site.file_offset),
                 cookie: Some(site.cookie.0),

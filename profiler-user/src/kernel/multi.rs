@@ -81,11 +81,11 @@ impl MultiProbes {
 
     /// Probes functions of a file, in every process: first where they return, then where they begin. The probes
     /// last as long as what is returned.
-    pub fn attach(&self, file: &Path, sites: &[CallSite]) -> io::Result<Vec<OwnedFd>> {
+    pub fn attach(&self, file: &Path, sites: &[CallSite]) -> io::Result<[OwnedFd; 2]> {
         let path = CString::new(file.as_os_str().as_bytes())?;
-        let link = |program: &OwnedFd, flags: u32, sites: &[CallSite]| {
-            let offsets: Vec<u64> = sites.iter().map(|site| site.file_offset).collect();
-            let cookies: Vec<u64> = sites.iter().map(|site| site.cookie.0).collect();
+        let offsets: Vec<u64> = sites.iter().map(|site| site.file_offset).collect();
+        let cookies: Vec<u64> = sites.iter().map(|site| site.cookie.0).collect();
+        let link = |program: &OwnedFd, flags: u32| {
             // SAFETY: all zero is a valid value of this union of plain structs.
             let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
             attr.link_create.__bindgen_anon_1.prog_fd = program.as_raw_fd().cast_unsigned();
@@ -100,17 +100,10 @@ impl MultiProbes {
             // SAFETY: the pointers are to a string and to arrays of `cnt` words, which outlive the call.
             unsafe { bpf(bpf_cmd::BPF_LINK_CREATE, &mut attr) }
         };
-        let timed: Vec<CallSite> = sites
-            .iter()
-            .filter(|site| !site.cookie.entry_only())
-            .copied()
-            .collect();
-        let mut links = Vec::new();
-        if !timed.is_empty() {
-            links.push(link(&self.exit, BPF_F_UPROBE_MULTI_RETURN, &timed)?);
-        }
-        links.push(link(&self.enter, 0, sites)?);
-        Ok(links)
+        Ok([
+            link(&self.exit, BPF_F_UPROBE_MULTI_RETURN)?,
+            link(&self.enter, 0)?,
+        ])
     }
 }
 

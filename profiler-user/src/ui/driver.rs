@@ -98,7 +98,7 @@ fn failures(row: &DriverRow) -> Option<String> {
     (!list.is_empty()).then(|| format!("errors: {} {}", visible(&row.function), list.join(", ")))
 }
 
-/// A function whose return is not probed has no errors that we know of.
+/// Calls that have not returned have no errors that we know of.
 fn errors(row: &DriverRow) -> String {
     match row.figures.returned {
         0 => none(),
