@@ -2,15 +2,18 @@
 //!
 //! The thread state is taken from the thread's own pthread slot, where it stays while the thread has
 //! released the lock, and proved by one read: its `thread_id` must be this thread's fs base. Layout comes
-//! in from user space ([`PythonInfo`]); the walk itself knows CPython 3.11's shape: frames linked by
-//! `previous`, the last one of each native evaluation flagged as entry, and one C frame record per
-//! evaluation, which lies on the C stack and so tells which native frame evaluates.
+//! in from user space ([`PythonInfo`]). What differs between versions beyond offsets is how a frame tells which
+//! native frame evaluates it ([`anchors`]): something of each evaluation lies on the C stack since 3.10.
+
+use bytemuck::{Pod, Zeroable};
 
 use crate::memory::{UserMemory, is_user_address};
-use crate::wire::{Gil, PythonEnd, PythonFrame, PythonInfo};
+use crate::wire::{Gil, PythonEnd, PythonFrame, PythonInfo, anchors};
 
 /// Words read of an interpreter frame: covers every field used in any supported version.
 pub const FRAME_WORDS: usize = 10;
+/// Room for them: a power of two, so that an index needs no branch, only a mask.
+pub const FRAME_ROOM: usize = 16;
 
 /// glibc, x86-64: offset of `struct pthread.specific_1stblock` from the fs base, entries of 16 bytes, the
 /// value second. Read off glibc 2.36 and 2.43; checked at each sample by the thread id.
@@ -21,14 +24,21 @@ const GLIBC_BLOCKS: u64 = 0x510;
 const GLIBC_BLOCK_KEYS: u64 = 32;
 /// Keys a process can have (`PTHREAD_KEYS_MAX`).
 const GLIBC_KEYS: u64 = 1024;
+/// musl, x86-64: offset of `struct pthread.tsd`, a pointer to as many words as there are keys. Read off 1.2.3.
+const MUSL_TSD: u64 = 0x80;
+/// Keys a process can have there.
+const MUSL_KEYS: u64 = 128;
+
+/// Owners of frames from here on are no Python code: they stand for the C code that evaluates (3.12 on).
+const SHIM_OWNER: u64 = 3;
+/// Low bits of a pointer to a code object that do not belong to its address (3.14 on).
+const TAG_BITS: u64 = 3;
 
 /// The thread state found for the sampled thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadState {
     /// Its address.
     pub address: u64,
-    /// The running thread state of the interpreter, read on the way; 0 if none.
-    pub current: u64,
 }
 
 /// Finds the thread state of the thread whose fs base this is.
@@ -38,20 +48,20 @@ pub fn thread_state(
     info: &PythonInfo,
     fs_base: u64,
 ) -> Result<ThreadState, PythonEnd> {
-    let current = memory
-        .read::<u64>(info.runtime + u64::from(info.tstate_current))
-        .ok_or(PythonEnd::Unreadable)?;
-    // Sub-interpreters: the slot keeps the first state bound to the thread, the running one may differ.
-    if current != 0 && owns(memory, info, current, fs_base) {
-        return Ok(ThreadState {
-            address: current,
-            current,
-        });
+    if info.tstate_current != 0 {
+        let current = memory
+            .read::<u64>(info.runtime + u64::from(info.tstate_current))
+            .ok_or(PythonEnd::Unreadable)?;
+        // Sub-interpreters: the slot keeps the first state bound to the thread, the running one may differ.
+        if current != 0 && owns(memory, info, current, fs_base) {
+            return Ok(ThreadState { address: current });
+        }
     }
     let key = memory
         .read::<u32>(info.runtime + u64::from(info.tss_key))
         .ok_or(PythonEnd::Unreadable)?;
-    let slot = slot_address(memory, fs_base, u64::from(key)).ok_or(PythonEnd::NoThreadState)?;
+    let slot =
+        slot_address(memory, info, fs_base, u64::from(key)).ok_or(PythonEnd::NoThreadState)?;
     let address = memory.read::<u64>(slot).ok_or(PythonEnd::Unreadable)?;
     if address == 0 {
         return Err(PythonEnd::NoThreadState);
@@ -59,7 +69,7 @@ pub fn thread_state(
     if !owns(memory, info, address, fs_base) {
         return Err(PythonEnd::WrongThread);
     }
-    Ok(ThreadState { address, current })
+    Ok(ThreadState { address })
 }
 
 #[inline(always)]
@@ -68,7 +78,16 @@ fn owns(memory: &impl UserMemory, info: &PythonInfo, state: u64, fs_base: u64) -
 }
 
 #[inline(always)]
-fn slot_address(memory: &impl UserMemory, fs_base: u64, key: u64) -> Option<u64> {
+fn slot_address(
+    memory: &impl UserMemory,
+    info: &PythonInfo,
+    fs_base: u64,
+    key: u64,
+) -> Option<u64> {
+    if info.musl != 0 {
+        let table = memory.read::<u64>(fs_base + MUSL_TSD)?;
+        return (key < MUSL_KEYS && is_user_address(table)).then_some(table + 8 * key);
+    }
     if key >= GLIBC_KEYS {
         return None;
     }
@@ -86,40 +105,73 @@ fn slot_address(memory: &impl UserMemory, fs_base: u64, key: u64) -> Option<u64>
 /// apart, so the holder is read twice.
 #[inline(always)]
 pub fn gil(memory: &impl UserMemory, info: &PythonInfo, state: ThreadState) -> Gil {
-    let holder_at = info.runtime + u64::from(info.gil_last_holder);
-    let locked_at = info.runtime + u64::from(info.gil_locked);
-    let (Some(before), Some(locked), Some(after)) = (
-        memory.read::<u64>(holder_at),
-        memory.read::<u32>(locked_at),
-        memory.read::<u64>(holder_at),
-    ) else {
-        return Gil::Unknown;
+    read_gil(memory, info, state).unwrap_or(Gil::Unknown)
+}
+
+#[inline(always)]
+fn read_gil(memory: &impl UserMemory, info: &PythonInfo, state: ThreadState) -> Option<Gil> {
+    let lock = if info.gil_of_interpreter != 0 {
+        let interpreter = memory.read::<u64>(state.address + u64::from(info.tstate_interpreter))?;
+        memory.read::<u64>(interpreter + u64::from(info.gil))?
+    } else {
+        info.runtime + u64::from(info.gil)
     };
-    if before != after {
-        return Gil::Unknown;
+    if info.gil_optional != 0 && memory.read::<u32>(lock)? == 0 {
+        return Some(Gil::Absent);
     }
-    if locked == 1 && before == state.address {
+    let holder_at = lock + u64::from(info.gil_last_holder);
+    let before = memory.read::<u64>(holder_at)?;
+    let locked = memory.read::<u32>(lock + u64::from(info.gil_locked))?;
+    let after = memory.read::<u64>(holder_at)?;
+    if before != after {
+        return None;
+    }
+    Some(if locked == 1 && before == state.address {
         Gil::Held
     } else {
         Gil::NotHeld
-    }
+    })
 }
 
 /// Where the walk stands: the frame to visit next, and the C frame record of its evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Cursor {
     /// Next interpreter frame; 0 at the end.
     pub frame: u64,
-    /// C frame record that evaluates it.
+    /// C frame record that evaluates it; 0 where there are none.
     pub cframe: u64,
+    /// The record in the thread state, which lies behind all others and is no evaluation's.
+    pub root_cframe: u64,
 }
 
 /// The innermost frame of a thread state.
 #[inline(always)]
 pub fn start(memory: &impl UserMemory, info: &PythonInfo, state: ThreadState) -> Option<Cursor> {
-    let cframe = memory.read::<u64>(state.address + u64::from(info.tstate_cframe))?;
-    let frame = memory.read::<u64>(cframe + u64::from(info.cframe_current_frame))?;
-    Some(Cursor { frame, cframe })
+    let cframe = if info.tstate_cframe != 0 {
+        memory.read::<u64>(state.address + u64::from(info.tstate_cframe))?
+    } else {
+        0
+    };
+    let frame_at = if info.tstate_frame != 0 {
+        state.address + u64::from(info.tstate_frame)
+    } else {
+        cframe + u64::from(info.cframe_current_frame)
+    };
+    Some(Cursor {
+        frame: memory.read::<u64>(frame_at)?,
+        cframe,
+        root_cframe: state.address + u64::from(info.tstate_root_cframe),
+    })
+}
+
+/// What the cursor stood at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A frame of Python code.
+    Frame(PythonFrame),
+    /// None: an address in the native frame that evaluates the frames before.
+    Shim(u64),
 }
 
 /// Reads the frame under the cursor and moves to its caller. `words` is room for the raw frame.
@@ -128,32 +180,68 @@ pub fn step(
     memory: &impl UserMemory,
     info: &PythonInfo,
     cursor: &mut Cursor,
-    words: &mut [u64; FRAME_WORDS],
-) -> Option<PythonFrame> {
-    *words = memory.read::<[u64; FRAME_WORDS]>(cursor.frame)?;
-    let code = word(words, info.frame_code_word);
-    let flags = word(words, info.frame_flags_word);
-    let mut frame = PythonFrame {
-        code,
-        instruction: word(words, info.frame_instruction_word),
-        anchor: 0,
-        check: code_check(memory, info, code)?,
-    };
+    words: &mut [u64; FRAME_ROOM],
+) -> Option<Step> {
+    let address = cursor.frame;
+    let read = memory.read::<[u64; FRAME_WORDS]>(address + u64::from(info.frame_start))?;
+    words[..FRAME_WORDS].copy_from_slice(&read);
+    let flags = (word(words, info.frame_flags_word) >> (info.frame_flags_shift & 63)) & 0xff;
     cursor.frame = word(words, info.frame_previous_word);
-    if (flags >> (info.frame_entry_shift & 63)) & 0xff != 0 {
-        frame.anchor = cursor.cframe;
-        // The outermost record lies in the thread state; a failed read shows at the next frame, if any.
-        cursor.cframe = memory
-            .read::<u64>(cursor.cframe + u64::from(info.cframe_previous))
-            .unwrap_or(0);
+    if info.anchors == anchors::SHIM && flags >= SHIM_OWNER {
+        return Some(Step::Shim(address));
     }
-    Some(frame)
+    let ends_evaluation =
+        info.anchors == anchors::EVERY || info.anchors == anchors::ENTRY && flags != 0;
+    let anchor = if ends_evaluation {
+        take_record(memory, info, cursor)
+    } else {
+        0
+    };
+    let instruction = if info.frame_last_index != 0 {
+        let index = memory.read::<i32>(address + u64::from(info.frame_last_index))?;
+        i64::from(index).cast_unsigned()
+    } else {
+        word(words, info.frame_instruction_word)
+    };
+    let code = word(words, info.frame_code_word) & !TAG_BITS;
+    Some(Step::Frame(PythonFrame {
+        code,
+        instruction,
+        anchor,
+        check: code_check(memory, info, code).unwrap_or(0),
+    }))
+}
+
+/// At the end of the chain: the record of an evaluation that is not the outermost, if one is left. Its frame is not
+/// linked (yet), so every frame has got the record of the one it called.
+#[inline(always)]
+pub fn left_over(memory: &impl UserMemory, info: &PythonInfo, cursor: &mut Cursor) -> Option<u64> {
+    let anchor = if info.anchors == anchors::EVERY {
+        take_record(memory, info, cursor)
+    } else {
+        0
+    };
+    (anchor != 0).then_some(anchor)
+}
+
+/// The C frame record of the current evaluation, and on to the one before. For the outermost, which is no evaluation's,
+/// 0; what its pointer to the one before holds was never set.
+#[inline(always)]
+fn take_record(memory: &impl UserMemory, info: &PythonInfo, cursor: &mut Cursor) -> u64 {
+    let record = cursor.cframe;
+    if record == cursor.root_cframe {
+        return 0;
+    }
+    // A failed read shows at the next frame, if any.
+    cursor.cframe = memory
+        .read::<u64>(record + u64::from(info.cframe_previous))
+        .unwrap_or(0);
+    record
 }
 
 #[inline(always)]
-fn word(words: &[u64; FRAME_WORDS], index: u8) -> u64 {
-    let index = usize::from(index);
-    if index < FRAME_WORDS { words[index] } else { 0 }
+fn word(words: &[u64; FRAME_ROOM], index: u8) -> u64 {
+    words[usize::from(index) % FRAME_ROOM]
 }
 
 /// Folds where a code object's names lie and its first line. User space computes the same from its own
@@ -171,153 +259,5 @@ fn code_check(memory: &impl UserMemory, info: &PythonInfo, code: u64) -> Option<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::fake::FakeMemory;
-
-    const FS: u64 = 0x7f00_0000_0000;
-    const RUNTIME: u64 = 0x55_0000;
-    const STATE: u64 = 0x60_0000;
-
-    /// A layout like 3.11's.
-    fn info() -> PythonInfo {
-        PythonInfo {
-            runtime: RUNTIME,
-            tss_key: 596,
-            gil_last_holder: 368,
-            gil_locked: 376,
-            tstate_current: 576,
-            tstate_thread_id: 152,
-            tstate_cframe: 56,
-            cframe_current_frame: 8,
-            cframe_previous: 16,
-            frame_code_word: 4,
-            frame_previous_word: 6,
-            frame_instruction_word: 7,
-            frame_flags_word: 8,
-            frame_entry_shift: 32,
-            code_first_line: 72,
-            code_names: 112,
-            ..PythonInfo::default()
-        }
-    }
-
-    fn put_code(memory: &mut FakeMemory, at: u64, line: u32) -> u64 {
-        memory.put(at + 112, at + 0x1000);
-        memory.put(at + 120, at + 0x2000);
-        memory.put_u32(at + 72, line);
-        fold_check(at + 0x1000, at + 0x2000, line)
-    }
-
-    fn put_frame(memory: &mut FakeMemory, at: u64, code: u64, previous: u64, entry: bool) {
-        for index in 0..FRAME_WORDS as u64 {
-            memory.put(at + 8 * index, 0);
-        }
-        memory.put(at + 32, code);
-        memory.put(at + 48, previous);
-        memory.put(at + 56, code + 200);
-        memory.put(at + 64, u64::from(entry) << 32);
-    }
-
-    /// A thread with three frames in two evaluations, key 1, lock released.
-    fn thread() -> (FakeMemory, [u64; 3]) {
-        let mut memory = FakeMemory::default();
-        memory.put(RUNTIME + 576, 0);
-        memory.put_u32(RUNTIME + 596, 1);
-        memory.put(RUNTIME + 368, STATE);
-        memory.put_u32(RUNTIME + 376, 0);
-        memory.put(FS + GLIBC_FIRST_BLOCK + 16 + 8, STATE);
-        memory.put(STATE + 152, FS);
-        memory.put(STATE + 56, 0x7fff_1000);
-        memory.put(0x7fff_1000 + 8, 0x70_0000);
-        memory.put(0x7fff_1000 + 16, 0x7fff_2000);
-        memory.put(0x7fff_2000 + 16, STATE + 0x100);
-        put_frame(&mut memory, 0x70_0000, 0x80_0000, 0x71_0000, false);
-        put_frame(&mut memory, 0x71_0000, 0x81_0000, 0x72_0000, true);
-        put_frame(&mut memory, 0x72_0000, 0x82_0000, 0, true);
-        let checks = [0x80_0000, 0x81_0000, 0x82_0000].map(|at| put_code(&mut memory, at, 7));
-        (memory, checks)
-    }
-
-    /// All frames come out leaf first, with an anchor on the outermost of each evaluation.
-    #[test]
-    fn walks_frames_and_anchors() {
-        let (memory, checks) = thread();
-        let state = thread_state(&memory, &info(), FS).unwrap();
-        assert_eq!(state.address, STATE);
-        assert_eq!(gil(&memory, &info(), state), Gil::NotHeld);
-        let mut cursor = start(&memory, &info(), state).unwrap();
-        let mut words = [0; FRAME_WORDS];
-        let mut seen = Vec::new();
-        while cursor.frame != 0 {
-            seen.push(step(&memory, &info(), &mut cursor, &mut words).unwrap());
-        }
-        let anchors: Vec<u64> = seen.iter().map(|frame| frame.anchor).collect();
-        assert_eq!(anchors, [0, 0x7fff_1000, 0x7fff_2000]);
-        let codes: Vec<u64> = seen.iter().map(|frame| frame.code).collect();
-        assert_eq!(codes, [0x80_0000, 0x81_0000, 0x82_0000]);
-        assert_eq!(
-            seen.iter().map(|frame| frame.check).collect::<Vec<_>>(),
-            checks
-        );
-        assert_eq!(seen[0].instruction, 0x80_0000 + 200);
-    }
-
-    /// The lock is held only when taken, and by this thread.
-    #[test]
-    fn reads_the_lock() {
-        let (mut memory, _) = thread();
-        let state = ThreadState {
-            address: STATE,
-            current: 0,
-        };
-        memory.put_u32(RUNTIME + 376, 1);
-        assert_eq!(gil(&memory, &info(), state), Gil::Held);
-        memory.put(RUNTIME + 368, STATE + 8);
-        assert_eq!(gil(&memory, &info(), state), Gil::NotHeld);
-        assert_eq!(gil(&FakeMemory::default(), &info(), state), Gil::Unknown);
-    }
-
-    /// A state that is another thread's is refused, an empty slot is no Python thread.
-    #[test]
-    fn proves_the_thread_state() {
-        let (mut memory, _) = thread();
-        memory.put(STATE + 152, FS + 64);
-        assert_eq!(
-            thread_state(&memory, &info(), FS),
-            Err(PythonEnd::WrongThread)
-        );
-        memory.put(FS + GLIBC_FIRST_BLOCK + 16 + 8, 0);
-        assert_eq!(
-            thread_state(&memory, &info(), FS),
-            Err(PythonEnd::NoThreadState)
-        );
-    }
-
-    /// Keys beyond the first block go through the block table.
-    #[test]
-    fn finds_high_keys() {
-        let (mut memory, _) = thread();
-        memory.put_u32(RUNTIME + 596, 33);
-        memory.put(FS + GLIBC_BLOCKS + 8, 0x90_0000);
-        memory.put(0x90_0000 + 16 + 8, STATE);
-        assert_eq!(thread_state(&memory, &info(), FS).unwrap().address, STATE);
-        memory.put_u32(RUNTIME + 596, u32::MAX);
-        assert_eq!(
-            thread_state(&memory, &info(), FS),
-            Err(PythonEnd::NoThreadState)
-        );
-    }
-
-    /// The running state is preferred when it is this thread's (sub-interpreters).
-    #[test]
-    fn prefers_the_running_state() {
-        let (mut memory, _) = thread();
-        memory.put(RUNTIME + 576, STATE + 0x1000);
-        memory.put(STATE + 0x1000 + 152, FS);
-        assert_eq!(
-            thread_state(&memory, &info(), FS).unwrap().address,
-            STATE + 0x1000
-        );
-    }
-}
+#[allow(clippy::unwrap_used)]
+mod tests;

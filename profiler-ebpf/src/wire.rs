@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 pub use crate::cookie::{Cookie, MAX_CALL_BYTES, MAX_SUM_BYTES, NOT_READY, bytes_at};
 
 /// Raised with every change of layout or meaning.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 
 /// Marks the start of [`Abi`] inside the object.
 pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
@@ -18,8 +18,9 @@ pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
 pub const MAX_KERNEL_FRAMES: usize = 127;
 /// Native user frames kept per sample.
 pub const MAX_NATIVE_FRAMES: usize = 240;
-/// Python frames kept per sample.
-pub const MAX_PYTHON_FRAMES: usize = 192;
+/// Python frames kept per sample. How many of them are walked depends on the native walk, which goes first: 192 behind
+/// the deepest one ([`MAX_NATIVE_FRAMES`]), and 96 more for each 8 native frames less.
+pub const MAX_PYTHON_FRAMES: usize = 512;
 
 /// Words of one [`NativeFrame`].
 pub const NATIVE_FRAME_WORDS: usize = 3;
@@ -211,6 +212,8 @@ pub enum Gil {
     NotHeld = 2,
     /// It could not be read, or changed while being read.
     Unknown = 3,
+    /// The interpreter runs without one.
+    Absent = 4,
 }
 
 impl Gil {
@@ -221,6 +224,7 @@ impl Gil {
             1 => Self::Held,
             2 => Self::NotHeld,
             3 => Self::Unknown,
+            4 => Self::Absent,
             _ => return None,
         })
     }
@@ -281,14 +285,14 @@ pub struct NativeFrame {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct PythonFrame {
-    /// Address of its code object.
+    /// Address of its code object. 0: no frame, only the `anchor` of an evaluation whose frame is not linked (yet).
     pub code: u64,
-    /// Its saved instruction pointer (3.11: of the unit before the next one).
+    /// Its saved instruction: an address, or an index where the layout has one ([`PythonInfo::frame_last_index`]).
     pub instruction: u64,
     /// For the outermost frame of an evaluation: an address inside the native frame that evaluates it.
-    /// Else 0.
+    /// Else, and where it is not known, 0.
     pub anchor: u64,
-    /// Folded facts of the code object, to notice that its address is used for another one.
+    /// Folded facts of the code object, to notice that its address is used for another one. 0 if unreadable.
     pub check: u64,
 }
 
@@ -312,6 +316,18 @@ pub struct ThreadExit {
     pub comm: [u8; 16],
 }
 
+/// Which interpreter frames tell where on the C stack they are evaluated: values of [`PythonInfo::anchors`].
+pub mod anchors {
+    /// None does: one evaluation a frame, of which nothing lies on the C stack (CPython 3.8, 3.9).
+    pub const NONE: u8 = 0;
+    /// Every one: one evaluation a frame, and a record of each on the C stack (3.10).
+    pub const EVERY: u8 = 1;
+    /// Those flagged as entry: the evaluation's record on the C stack is theirs (3.11).
+    pub const ENTRY: u8 = 2;
+    /// None but the shims, which are no frames: one lies on the C stack behind each evaluation's frames (3.12 on).
+    pub const SHIM: u8 = 3;
+}
+
 /// Where and how to find the interpreter's state in one process.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable, Default)]
@@ -320,38 +336,56 @@ pub struct PythonInfo {
     pub runtime: u64,
     /// Offset in `_PyRuntime` of the pthread key of the thread state (an `int`).
     pub tss_key: u32,
-    /// Offset in `_PyRuntime` of the lock's last holder.
-    pub gil_last_holder: u32,
-    /// Offset in `_PyRuntime` of the lock's state (an `int`, 1 = taken).
-    pub gil_locked: u32,
-    /// Offset in `_PyRuntime` of the running thread state.
+    /// Offset in `_PyRuntime` of the running thread state; 0 where there is none.
     pub tstate_current: u32,
+    /// Offset of the lock in `_PyRuntime`, or of the pointer to it in the interpreter state.
+    pub gil: u32,
+    /// 1: each interpreter has its lock, `gil` is a pointer's offset.
+    pub gil_of_interpreter: u8,
+    /// Offset in the lock of its last holder.
+    pub gil_last_holder: u8,
+    /// Offset in the lock of its state (an `int`, 1 = taken).
+    pub gil_locked: u8,
+    /// 1: the lock begins with an `int` that says whether it is used at all.
+    pub gil_optional: u8,
+    /// Offset in the thread state of its interpreter state.
+    pub tstate_interpreter: u16,
     /// Offset in the thread state of its pthread id (the fs base).
     pub tstate_thread_id: u16,
-    /// Offset in the thread state of the current C frame record.
+    /// Offset in the thread state of the innermost frame; 0 where the C frame record has it.
+    pub tstate_frame: u16,
+    /// Offset in the thread state of the current C frame record; 0 where there is none.
     pub tstate_cframe: u16,
-    /// Offset in the C frame record of the current interpreter frame.
+    /// Offset in the C frame record of the innermost frame.
     pub cframe_current_frame: u16,
     /// Offset in the C frame record of the one before.
     pub cframe_previous: u16,
-    /// Word (8 bytes) in the interpreter frame of its code object.
+    /// Where in the frame the words begin that the following are indices of.
+    pub frame_start: u8,
+    /// Word (8 bytes) of the frame's code object.
     pub frame_code_word: u8,
     /// Word of the caller's frame.
     pub frame_previous_word: u8,
     /// Word of the saved instruction pointer.
     pub frame_instruction_word: u8,
-    /// Word that holds the entry flag and the owner.
+    /// Word that holds the entry flag or the owner.
     pub frame_flags_word: u8,
-    /// Bit position of the entry flag (a byte) in that word.
-    pub frame_entry_shift: u8,
-    /// Explicit padding.
-    pub _pad: u8,
+    /// Bit position of that (a byte) in the word.
+    pub frame_flags_shift: u8,
+    /// One of [`anchors`].
+    pub anchors: u8,
+    /// 1: the C library is musl, not glibc.
+    pub musl: u8,
+    /// Offset in the frame of the last instruction's index (an `int`); 0 where there is a pointer instead.
+    pub frame_last_index: u16,
     /// Offset in the code object of its first line (an `int`).
     pub code_first_line: u16,
     /// Offset in the code object of the pointers to its file name and name, which lie side by side.
     pub code_names: u16,
+    /// Offset in the thread state of the outermost C frame record, which is no evaluation's; 0 where nothing depends on it.
+    pub tstate_root_cframe: u16,
     /// Explicit padding.
-    pub _pad2: [u16; 3],
+    pub _pad: [u16; 2],
 }
 
 /// Whose calls of which function; for the table of errors also, with which outcome.
@@ -503,7 +537,7 @@ const _: () = {
     assert!(size_of::<NativeFrame>() == 8 * NATIVE_FRAME_WORDS);
     assert!(size_of::<PythonFrame>() == 8 * PYTHON_FRAME_WORDS);
     assert!(size_of::<ThreadExit>() == 48);
-    assert!(size_of::<PythonInfo>() == 48);
+    assert!(size_of::<PythonInfo>() == 56);
     assert!(size_of::<CallKey>() == 16);
     assert!(size_of::<CallStats>() == 9 * 8 + 4 * (crate::latency::BUCKETS + 1));
     assert!(size_of::<OpenCalls>() == 8 + 32 * MAX_OPEN_CALLS);
@@ -525,6 +559,6 @@ mod tests {
         }
         assert_eq!(NativeEnd::from_id(10), None);
         assert_eq!(PythonEnd::from_id(6), None);
-        assert_eq!(Gil::from_id(4), None);
+        assert_eq!(Gil::from_id(5), None);
     }
 }

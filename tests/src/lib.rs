@@ -6,6 +6,7 @@
 pub mod folded;
 pub mod kernel;
 pub mod program;
+pub mod pythons;
 pub mod recorder;
 pub mod report;
 pub mod rights;

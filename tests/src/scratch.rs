@@ -1,6 +1,5 @@
 //! A folder of one test's own, and what is built in it.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -167,60 +166,4 @@ pub fn small_program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/e2e/programs")
         .join(name)
-}
-
-/// An interpreter whose frames are decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Python {
-    /// Its file, links and shims resolved.
-    pub path: PathBuf,
-    /// As in `3.11.2`.
-    pub version: String,
-}
-
-/// The interpreters on this machine whose frames are decoded (CPython 3.11), the distribution's first: one built
-/// into the program, and, where someone installed it, one in a shared library.
-pub fn pythons() -> &'static [Python] {
-    &PYTHONS
-}
-
-static PYTHONS: LazyLock<Vec<Python>> = LazyLock::new(|| {
-    let mut found: Vec<Python> = Vec::new();
-    for name in ["/usr/bin/python3.11", "python3", "python3.11"] {
-        let Some(python) = ask_python(name) else {
-            continue;
-        };
-        if python.version.starts_with("3.11.")
-            && found.iter().all(|known| known.path != python.path)
-        {
-            found.push(python);
-        }
-    }
-    found
-});
-
-fn ask_python(name: impl AsRef<OsStr>) -> Option<Python> {
-    let script = "import os, platform, sys; print(os.path.realpath(sys.executable)); print(platform.python_version())";
-    let said = Command::new(name).args(["-c", script]).output().ok()?;
-    let text = String::from_utf8(said.stdout).ok()?;
-    let (path, version) = text.split_once('\n')?;
-    said.status.success().then(|| Python {
-        path: path.into(),
-        version: version.trim().to_owned(),
-    })
-}
-
-/// Ends the test, counted as skipped, where no Python can be decoded; else gives the first one.
-#[macro_export]
-macro_rules! require_python {
-    () => {
-        match $crate::scratch::pythons().first() {
-            Some(python) => python,
-            None => {
-                return $crate::rights::skip(
-                    "no CPython 3.11 on this machine: apt-get install python3.11",
-                )
-            }
-        }
-    };
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::repo::Repo;
-use crate::{command, ebpf, table, test, tidy};
+use crate::{command, ebpf, interpreters, table, test, tidy};
 
 struct Step {
     name: &'static str,
@@ -37,6 +37,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "kernel object",
         run: kernel_object,
+    },
+    Step {
+        name: "interpreters",
+        run: |_| interpreters::run(),
     },
     Step {
         name: "docs",

@@ -27,6 +27,8 @@ pub enum Chore {
     Test(TestArgs),
     /// Measure a hot path: ratios within one run, since machines differ
     Bench(BenchArgs),
+    /// Fetch the Pythons of other Debian releases for the tests, and list which versions are there
+    Interpreters,
     /// Everything a change must pass: formatting, lints, tidy, kernel object, docs, release build, tests
     Ci,
 }

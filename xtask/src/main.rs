@@ -6,6 +6,7 @@ mod ci;
 mod cli;
 mod command;
 mod ebpf;
+mod interpreters;
 mod privilege;
 mod repo;
 mod table;
@@ -38,6 +39,7 @@ fn run(cli: Cli) -> Result<()> {
         Chore::Tidy => tidy::run(&repo),
         Chore::Test(args) => test::run(&repo, &args.into()),
         Chore::Bench(args) => bench::run(&repo, &args),
+        Chore::Interpreters => interpreters::run(),
         Chore::Ci => ci::run(&repo),
     }
 }

@@ -4,11 +4,11 @@ use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC};
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf};
-use profiler_ebpf::python::FRAME_WORDS;
+use profiler_ebpf::python::{Cursor, FRAME_ROOM};
 use profiler_ebpf::unwind::Registers;
 use profiler_ebpf::wire::{
     CHUNK_WORDS, COUNTERS as COUNTER_COUNT, CallKey, CallStats, Config, MAX_CHUNKS,
-    MAX_FRAME_WORDS, OpenCalls, PythonInfo, SampleHeader, SpaceRef,
+    MAX_FRAME_WORDS, OpenCalls, PythonFrame, PythonInfo, SampleHeader, SpaceRef,
 };
 
 /// Where a walk stands.
@@ -36,7 +36,15 @@ pub struct Scratch {
     /// Where the walk stands.
     pub walk: Walk,
     /// Room for one raw interpreter frame.
-    pub python: [u64; FRAME_WORDS],
+    pub python: [u64; FRAME_ROOM],
+    /// The frame just read.
+    pub python_frame: PythonFrame,
+    /// Where the Python walk stands.
+    pub python_cursor: Cursor,
+    /// First word of the next Python frame.
+    pub python_next: u64,
+    /// Not 0 once the Python walk has begun.
+    pub python_begun: u64,
     /// Not 0 while in use.
     pub busy: u64,
 }

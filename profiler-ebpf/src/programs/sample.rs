@@ -118,6 +118,7 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
         return false;
     }
     open_calls(pid_tgid, registers.sp, scratch);
+    scratch.python_begun = 0;
     scratch.walk.registers = registers;
     scratch.walk.how = if returns { how::RETURN_ADDRESS } else { 0 };
     // In a return probe's code the stack is that of the caller, to which it will jump.

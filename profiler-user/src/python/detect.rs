@@ -2,53 +2,53 @@
 //!
 //! By content, not by name: the runtime's state `_PyRuntime` is exported by every CPython since 3.7, in
 //! executables, shared libraries and programs that embed it, stripped or not. From 3.11 on `Py_Version`
-//! holds the version.
+//! holds the version; before, texts in the file do.
 
-use std::fmt;
 use std::fs::File;
 
-use object::read::elf::{ElfFile64, Sym as _, VersionTable};
+use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _, Sym as _, VersionTable};
 use object::{Object as _, ObjectSection as _, ReadCache, ReadRef, elf};
 
+use super::debug_offsets::{self, DebugOffsets};
+use super::evaluator;
+use super::version::PythonVersion;
 use crate::process::ElfLoad;
 
-/// A version as `PY_VERSION_HEX` encodes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PythonVersion {
-    /// Major.
-    pub major: u8,
-    /// Minor.
-    pub minor: u8,
-    /// Patch release.
-    pub patch: u8,
+/// A CPython found in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PythonBuild {
+    /// `_PyRuntime` as an address in the file; 0 where there is none (before 3.7).
+    pub runtime: u64,
+    /// The version; `None` where the file does not say.
+    pub version: Option<PythonVersion>,
+    /// Where things lie, by the file's own word (3.13 on).
+    pub(super) offsets: Option<DebugOffsets>,
+    /// It is linked against musl, which keeps a thread's values elsewhere than glibc.
+    pub(super) musl: bool,
+    /// Where its code lies that evaluates Python frames: ranges of addresses in the file.
+    pub(super) evaluator: Vec<(u64, u64)>,
 }
 
-impl PythonVersion {
-    fn from_hex(hex: u32) -> Self {
-        let [major, minor, patch, _] = hex.to_be_bytes();
-        Self {
-            major,
-            minor,
-            patch,
+impl PythonBuild {
+    /// Whether an address in the file is in the code that evaluates Python frames.
+    pub fn evaluates_at(&self, address: u64) -> bool {
+        let inside = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
+        self.evaluator.iter().any(inside)
+    }
+
+    /// What a reader should call it.
+    pub fn title(&self) -> String {
+        let version = self.version.map_or_else(
+            || "of unknown version".to_owned(),
+            |version| version.to_string(),
+        );
+        let free = self.offsets.is_some_and(|offsets| offsets.free_threaded);
+        if free {
+            format!("{version} (free-threaded)")
+        } else {
+            version
         }
     }
-}
-
-impl fmt::Display for PythonVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
-    }
-}
-
-/// A CPython found in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PythonBuild {
-    /// `_PyRuntime` as an address in the file.
-    pub runtime: u64,
-    /// Its size: a check of the layout.
-    pub runtime_size: u64,
-    /// The version; `None` where the file does not say (before 3.11).
-    pub version: Option<PythonVersion>,
 }
 
 /// Looks for a CPython in an ELF file. Also returns how the file is loaded, to turn addresses in it into
@@ -60,24 +60,66 @@ pub fn detect(file: &File) -> Option<(PythonBuild, ElfLoad)> {
     Some((build, ElfLoad::of(&elf)))
 }
 
-fn find<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, object::Endianness, R>) -> Option<PythonBuild> {
-    let (runtime, runtime_size) = exported(file, b"_PyRuntime")?;
-    let version_at = exported(file, b"Py_Version");
-    let version = version_at.and_then(|(address, size)| {
-        let section = file.sections().find(|section| {
-            address >= section.address() && address - section.address() < section.size()
-        })?;
+type Elf<'d, R> = ElfFile64<'d, object::Endianness, R>;
+
+fn find<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> Option<PythonBuild> {
+    let runtime = exported(elf, b"_PyRuntime").map(|(address, _)| address);
+    if runtime.is_none() {
+        exported(elf, b"PyEval_EvalFrameEx")?;
+    }
+    let version_at = exported(elf, b"Py_Version").map(|(address, _)| address);
+    let evaluator = exported(elf, evaluator::SYMBOL.as_bytes());
+    let version = match version_at {
         // An unsigned long; the version is its low half.
-        let bytes = section.data_range(address, size.clamp(4, 8)).ok()??;
-        Some(PythonVersion::from_hex(u32::from_le_bytes(
-            bytes.get(..4)?.try_into().ok()?,
-        )))
-    });
+        Some(address) => bytes_at(elf, address, 4)
+            .and_then(|bytes| Some(u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?)))
+            .map(PythonVersion::from_hex),
+        None => section_data(elf, ".rodata").and_then(PythonVersion::from_texts),
+    };
+    let offsets = runtime
+        .and_then(|address| bytes_at(elf, address, debug_offsets::BYTES as u64))
+        .and_then(DebugOffsets::read);
     Some(PythonBuild {
-        runtime,
-        runtime_size,
+        runtime: runtime.unwrap_or(0),
         version,
+        offsets,
+        musl: needs_musl(elf),
+        evaluator: evaluator
+            .map(|(address, size)| evaluator::parts(elf, address, size))
+            .unwrap_or_default(),
     })
+}
+
+/// What a section holds from an address in the file on.
+fn bytes_at<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>, address: u64, size: u64) -> Option<&'d [u8]> {
+    let section = elf.sections().find(|section| {
+        address >= section.address() && address - section.address() < section.size()
+    })?;
+    section.data_range(address, size).ok()?
+}
+
+fn section_data<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>, name: &str) -> Option<&'d [u8]> {
+    elf.section_by_name(name)?.data().ok()
+}
+
+/// Whether a needed library is musl: `libc.musl-x86_64.so.1`, or `libc.so` where it is installed beside glibc, which
+/// is `libc.so.6`.
+fn needs_musl<'d, R: ReadRef<'d>>(elf: &Elf<'d, R>) -> bool {
+    let endian = elf.endian();
+    let Some(strings) = section_data(elf, ".dynstr") else {
+        return false;
+    };
+    let entries = elf
+        .elf_program_headers()
+        .iter()
+        .find_map(|header| header.dynamic(endian, elf.data()).ok().flatten())
+        .unwrap_or_default();
+    entries
+        .iter()
+        .filter(|entry| entry.tag32(endian).map(i64::from) == Some(elf::DT_NEEDED))
+        .filter_map(|entry| strings.get(usize::try_from(entry.d_val(endian)).ok()?..))
+        .filter_map(|name| name.split(|byte| *byte == 0).next())
+        .any(|name| name == b"libc.so" || name.starts_with(b"libc.musl-"))
 }
 
 /// Address and size of an exported symbol. By the file's own hash table, if it has one: a library can export a
@@ -114,12 +156,6 @@ fn exported<'d, R: ReadRef<'d>>(
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    /// The version's hexadecimal form is read as CPython writes it.
-    #[test]
-    fn versions() {
-        assert_eq!(PythonVersion::from_hex(0x030b_07f0).to_string(), "3.11.7");
-    }
 
     /// What a library exports is found with its hash table and, where that has been made unusable, without.
     #[test]

@@ -4,18 +4,21 @@
 //! that fails gives an unnamed frame, never a wrong one.
 
 mod code;
+mod debug_offsets;
 mod detect;
+mod evaluator;
+mod interpreter;
 mod layout;
 mod lines;
 mod plumbing;
 mod text;
+mod thread_layout;
 mod thread_name;
+mod version;
 
-pub use code::{CodeCache, PythonPlace};
-pub use detect::{PythonBuild, PythonVersion, detect};
-pub use layout::info_for;
+pub use code::{Code, CodeLosses, CodeReader, PythonPlace};
+pub use detect::{PythonBuild, detect};
+pub use interpreter::Interpreter;
 pub use plumbing::is_plumbing;
 pub use thread_name::thread_name;
-
-/// Function whose native activation evaluates Python frames.
-pub const EVALUATOR: &str = "_PyEval_EvalFrameDefault";
+pub use version::PythonVersion;

@@ -12,12 +12,8 @@ pub(super) fn read_text(
     layout: &ObjectLayout,
     address: u64,
 ) -> Option<String> {
-    let mut head = [0; 40];
-    if !memory.read_into(address, &mut head) {
-        return None;
-    }
-    let length = u64::from_le_bytes(head[16..24].try_into().ok()?);
-    let state = u32::from_le_bytes(head[32..36].try_into().ok()?);
+    // Behind the head: length, hash, state.
+    let [length, _, state] = memory.read::<[u64; 3]>(address.checked_add(layout.object_head)?)?;
     // PyASCIIObject.state: interned 2 bits, kind 3 bits, compact, ascii.
     let (kind, compact, ascii) = (
         (state >> 2) & 7,
@@ -27,22 +23,17 @@ pub(super) fn read_text(
     if !compact || length > MAX_CHARS || !matches!(kind, 1 | 2 | 4) {
         return None;
     }
-    let start = address
-        + if ascii {
-            layout.text_ascii
-        } else {
-            layout.text_compact
-        };
-    let bytes = memory.read_bytes(
-        start,
-        length * u64::from(kind),
-        usize::try_from(4 * MAX_CHARS).ok()?,
-    )?;
+    let start = address.checked_add(if ascii {
+        layout.text_ascii
+    } else {
+        layout.text_compact
+    })?;
+    let bytes = memory.read_bytes(start, length * kind, usize::try_from(4 * MAX_CHARS).ok()?)?;
     Some(decode(&bytes, kind))
 }
 
 /// Characters of 1, 2 or 4 bytes each. Lone surrogates, which Python allows, become U+FFFD.
-fn decode(bytes: &[u8], kind: u32) -> String {
+fn decode(bytes: &[u8], kind: u64) -> String {
     let code_points: Box<dyn Iterator<Item = u32>> = match kind {
         1 => Box::new(bytes.iter().map(|byte| u32::from(*byte))),
         2 => Box::new(

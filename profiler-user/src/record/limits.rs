@@ -27,21 +27,9 @@ pub(super) fn of_processes(processes: &ProcessTable) -> [Hit; 4] {
 }
 
 /// Of names.
-pub(super) fn of_names(names: &NameSources) -> [Hit; 10] {
+pub(super) fn of_names(names: &NameSources) -> [Hit; 7] {
     let generated = &names.generated.limits;
     [
-        (
-            "Python frames without a name: their code was gone before it was read",
-            names.code.unreadable,
-        ),
-        (
-            "Python code objects forgotten and read again: too many",
-            names.code.forgotten,
-        ),
-        (
-            "Python code objects whose address came to hold another",
-            names.code.replaced,
-        ),
         (
             "native names forgotten and looked up again: too many",
             names.native.forgotten(),
@@ -68,10 +56,22 @@ pub(super) fn of_names(names: &NameSources) -> [Hit; 10] {
 }
 
 /// Of what the scout told the kernel side.
-pub(super) fn of_scout(scouted: &Scouted) -> [Hit; 9] {
+pub(super) fn of_scout(scouted: &Scouted) -> [Hit; 12] {
     let unwinding = &scouted.unwinding;
     [
         ("Python processes not watched", scouted.pythons_over_limit),
+        (
+            "Python frames without a name: their code was gone before it was read",
+            scouted.codes.unreadable,
+        ),
+        (
+            "Python code objects forgotten and read again: too many",
+            scouted.codes.forgotten,
+        ),
+        (
+            "Python code objects whose address came to hold another",
+            scouted.codes.replaced,
+        ),
         ("process records seen late", scouted.records_missed),
         (
             "mapped files forgotten: too many, and nobody mapped them",

@@ -16,6 +16,7 @@ mod pipeline;
 mod places;
 mod priority;
 mod pythons;
+mod reader;
 mod run;
 mod scout;
 mod tables;

@@ -1,16 +1,19 @@
 //! Frames of one sample, named for the profile.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
 use super::generated::{GeneratedNames, is_memory};
+use super::reader::Codes;
 use crate::cuda::catalogue;
-use crate::process::{FileId, FileTable, ProcessState, TargetMemory, TargetRoot};
+use crate::process::{ElfLoad, FileId, FileTable, ProcessState, TargetMemory, TargetRoot};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
-use crate::python::{CodeCache, EVALUATOR, is_plumbing};
+use crate::python::{Interpreter, PythonBuild, is_plumbing};
 use crate::stack::{Evidence, Names, NativeName, PythonName};
-use crate::symbols::{CALL_BYTES, FramePointer, KernelSymbols, NativeSymbols, follows_call};
+use crate::symbols::{
+    CALL_BYTES, FramePointer, KernelSymbols, NativeSymbols, SourcePlace, follows_call,
+};
 
 /// A caller that may be none.
 const GUESS: u64 = how::GUESSED | how::FOLLOWED;
@@ -26,6 +29,9 @@ const ROOTS: [&str; 8] = [
     "_dl_start_user",
     "thread_start",
 ];
+
+/// Functions without a name kept as evaluators: each interpreter file has one or two.
+const MAX_EVALUATORS: usize = 4096;
 
 /// Functions that go on in an exception's handler: towards their end they replace what they saved at their start, their own
 /// return address included, by what the handler's function saved.
@@ -47,10 +53,11 @@ const GENERATED: &str = "[jit]";
 pub(super) struct NameSources {
     pub native: NativeSymbols,
     pub kernel: KernelSymbols,
-    pub code: CodeCache,
     pub generated: GeneratedNames,
-    /// Files that hold a Python runtime.
-    pub interpreters: HashSet<FileId>,
+    /// Files looked at for a Python runtime, and what was found.
+    pub interpreters: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
+    /// Functions without a name that were found to evaluate Python frames: file, and file offset of their start.
+    pub evaluators: HashSet<(FileId, u64)>,
 }
 
 /// Names the frames of one sample.
@@ -60,7 +67,10 @@ pub(super) struct SampleNames<'a> {
     pub files: &'a FileTable,
     pub process: Option<&'a ProcessState>,
     pub pid: u32,
-    pub runs_python: bool,
+    /// The Python it was found to run.
+    pub interpreter: Option<Interpreter>,
+    /// What its Python frames run.
+    pub codes: &'a Codes,
 }
 
 impl SampleNames<'_> {
@@ -139,6 +149,19 @@ fn one_frame(frame: FrameId, plausible: bool) -> NativeName<Vec<FrameId>> {
     }
 }
 
+/// The functions at a place that calls, innermost first, without the calling machinery that the compiler put into another
+/// function; all of them where there is nothing else.
+fn without_machinery(functions: &[SourcePlace]) -> &[SourcePlace] {
+    let machinery = functions
+        .iter()
+        .take_while(|place| is_plumbing(&place.function))
+        .count();
+    match &functions[machinery..] {
+        [] => functions,
+        others => others,
+    }
+}
+
 impl Names for SampleNames<'_> {
     type Frame = FrameId;
 
@@ -188,12 +211,18 @@ impl Names for SampleNames<'_> {
             .functions
             .last()
             .map_or("", |function| function.function.as_str());
-        let interpreter = self.sources.interpreters.contains(&id);
+        let python = self.sources.interpreters.get(&id).and_then(Option::as_ref);
+        let in_python = python.is_some();
         let address = |at: u64| pc.wrapping_sub(offset).wrapping_add(at);
         let name = NativeName {
             frame: Vec::new(),
-            evaluator: interpreter && outermost == EVALUATOR,
-            plumbing: interpreter
+            evaluator: python.is_some_and(|(build, load)| {
+                load.code_address(offset)
+                    .is_some_and(|address| build.evaluates_at(address))
+            }) || place
+                .start
+                .is_some_and(|start| self.sources.evaluators.contains(&(id, start))),
+            plumbing: in_python
                 && !place.functions.is_empty()
                 && place
                     .functions
@@ -227,7 +256,12 @@ impl Names for SampleNames<'_> {
                 ..name
             };
         }
-        let frames = place.functions.iter().map(|function| {
+        let shown = if returns != 0 && in_python && self.interpreter.is_some() {
+            without_machinery(&place.functions)
+        } else {
+            &place.functions
+        };
+        let frames = shown.iter().map(|function| {
             let frame = Frame {
                 kind: FrameKind::Native,
                 function: self.profile.strings.intern(&function.function),
@@ -245,7 +279,8 @@ impl Names for SampleNames<'_> {
     }
 
     fn python(&mut self, frame: &PythonFrame) -> PythonName<FrameId> {
-        let Some(place) = self.sources.code.place(self.pid, frame) else {
+        let place = self.codes.get(frame.code).map(|code| code.place(frame));
+        let Some(place) = place else {
             return PythonName {
                 frame: self.unnamed(FrameKind::Python, "[python]", frame.code),
                 known: false,
@@ -288,7 +323,34 @@ impl Names for SampleNames<'_> {
     }
 
     fn runs_python(&self) -> bool {
-        self.runs_python
+        self.interpreter.is_some()
+    }
+
+    fn frames_match_by_order(&self) -> bool {
+        self.interpreter
+            .is_some_and(|interpreter| interpreter.frames_match_by_order())
+    }
+
+    fn evaluates(&mut self, frame: &NativeFrame) {
+        if frame.how & how::GUESSED != 0 || self.sources.evaluators.len() >= MAX_EVALUATORS {
+            return;
+        }
+        let pc = frame.pc - (frame.how & how::RETURN_ADDRESS);
+        let mapping = self.process.and_then(|process| process.space.find(pc));
+        let Some((mapping, id)) = mapping.and_then(|mapping| Some((mapping, mapping.file?))) else {
+            return;
+        };
+        let offset = mapping.file_offset_of(pc);
+        let Some(file) = self.files.get(id) else {
+            return;
+        };
+        let root = || TargetRoot::of(self.pid);
+        let place = self.sources.native.place(id, file, offset, root);
+        if let Some(start) = place.start
+            && place.functions.is_empty()
+        {
+            self.sources.evaluators.insert((id, start));
+        }
     }
 }
 
@@ -303,6 +365,18 @@ mod tests {
     use crate::process::ProcessTable;
     use crate::profile::{GilState, Truncation};
     use crate::stack::merge;
+
+    /// Of which only its presence matters here.
+    fn interpreter() -> Interpreter {
+        let mut found = None;
+        for name in ["/usr/bin/python3", "/usr/bin/python3.11"] {
+            found = found.or_else(|| {
+                let (build, _) = crate::python::detect(&std::fs::File::open(name).ok()?)?;
+                Interpreter::new(&build, 0)
+            });
+        }
+        found.unwrap()
+    }
 
     #[inline(never)]
     fn a_function_to_be_found() -> u64 {
@@ -352,6 +426,25 @@ mod tests {
         bytes
     }
 
+    /// Machinery inside another function is left out where that function calls, and stays where it stands alone.
+    #[test]
+    fn machinery_within_functions() {
+        let place = |function: &str| SourcePlace {
+            function: function.to_owned(),
+            file: String::new(),
+            line: 0,
+        };
+        let functions = [
+            "_PyObject_VectorcallTstate",
+            "PyObject_CallOneArg",
+            "list_sort_impl",
+        ];
+        let places = functions.map(place);
+        assert_eq!(without_machinery(&places), &places[2..]);
+        assert_eq!(without_machinery(&places[..2]), &places[..2]);
+        assert!(without_machinery(&[]).is_empty());
+    }
+
     /// Stored bytes of the ring go all the way to named frames, with no kernel side and no rights.
     #[test]
     fn stored_bytes_are_replayed() {
@@ -369,7 +462,8 @@ mod tests {
             files: &processes.files,
             process: processes.get(pid),
             pid,
-            runs_python: true,
+            interpreter: Some(interpreter()),
+            codes: &Codes::default(),
         };
         let merged = merge(&raw, &mut names);
         let labels: Vec<String> = merged

@@ -9,17 +9,16 @@ use profiler_ebpf::wire::{Counter, ThreadExit};
 use super::cuda::{add_calls, book_limits, note_failure};
 use super::limits;
 use super::naming::{NameSources, SampleNames};
+use super::reader::{Codes, Event};
 use super::scout::Scouted;
 use super::tasks::Tasks;
 use super::{RecordError, Scope};
 use crate::kernel::ring::{RawEvent, RawSample};
 use crate::kernel::sideband::SidebandEvent;
 use crate::kernel::{Kernel, monotonic_ns};
-use crate::process::{
-    ElfLoad, FileId, MappedFile, Mapping, ProcessTable, TargetMemory, has_ended, thread_ids,
-};
+use crate::process::{MappedFile, Mapping, ProcessTable, TargetMemory, has_ended, thread_ids};
 use crate::profile::{Loss, ProcessId, Profile, Sample, ThreadId};
-use crate::python::{PythonBuild, detect, info_for, thread_name};
+use crate::python::{Interpreter, detect, thread_name};
 use crate::recording::{RecordingError, Writer};
 use crate::stack::merge;
 
@@ -27,8 +26,21 @@ use crate::stack::merge;
 /// or came before.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub events: Vec<RawEvent>,
+    pub events: Vec<Event>,
     pub sideband: Vec<SidebandEvent>,
+}
+
+impl Batch {
+    /// Adds a later one.
+    pub fn append(&mut self, mut later: Self) {
+        self.events.append(&mut later.events);
+        self.sideband.append(&mut later.sideband);
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.sideband.is_empty()
+    }
 }
 
 /// Everything a recording knows, owned by one thread.
@@ -41,10 +53,8 @@ pub(super) struct Pipeline<W: Write> {
     processes: ProcessTable,
     sources: NameSources,
     tasks: Tasks,
-    /// Where each process that runs a Python which is understood keeps its state.
-    runtimes: HashMap<u32, u64>,
-    /// Files looked at for a Python runtime.
-    python_files: HashMap<FileId, Option<(PythonBuild, ElfLoad)>>,
+    /// Processes that run a Python which is understood.
+    interpreters: HashMap<u32, Interpreter>,
     /// Processes watched; `None` for the whole machine.
     targets: Option<HashSet<u32>>,
     start_ns: u64,
@@ -72,8 +82,7 @@ impl<W: Write> Pipeline<W> {
             processes: ProcessTable::new(),
             sources: NameSources::default(),
             tasks: Tasks::default(),
-            runtimes: HashMap::new(),
-            python_files: HashMap::new(),
+            interpreters: HashMap::new(),
             targets: scope.targets(),
             start_ns: 0,
             before_exec: HashMap::new(),
@@ -129,15 +138,15 @@ impl<W: Write> Pipeline<W> {
 
     /// Handles a batch in order of time.
     pub fn handle(&mut self, mut batch: Batch) -> Result<(), RecordError> {
-        batch.events.sort_by_key(RawEvent::time_ns);
+        batch.events.sort_by_key(|event| event.raw.time_ns());
         let mut sideband = batch.sideband.into_iter().peekable();
         for event in batch.events {
-            while let Some(record) = sideband.next_if(|record| record.time_ns() <= event.time_ns())
-            {
+            let now = event.raw.time_ns();
+            while let Some(record) = sideband.next_if(|record| record.time_ns() <= now) {
                 self.on_sideband(record);
             }
-            match event {
-                RawEvent::Sample(sample) => self.on_sample(&sample),
+            match event.raw {
+                RawEvent::Sample(sample) => self.on_sample(&sample, &event.codes),
                 RawEvent::ThreadExit(exit) => self.on_thread_exit(&exit),
                 RawEvent::Exec(exec) => self.on_exec(&exec),
                 RawEvent::Malformed => self.profile.accounting.lose(Loss::Malformed, 1),
@@ -249,17 +258,15 @@ impl<W: Write> Pipeline<W> {
         }
         self.forget(pid);
         self.processes.fork(parent, pid);
-        if let Some(runtime) = self.runtimes.get(&parent).copied() {
-            self.runtimes.insert(pid, runtime);
+        if let Some(interpreter) = self.interpreters.get(&parent).copied() {
+            self.interpreters.insert(pid, interpreter);
         }
-        self.sources.code.fork(parent, pid);
         self.sources.generated.fork(parent, pid);
     }
 
     /// A process ended, or became another program.
     fn forget(&mut self, pid: u32) {
-        self.runtimes.remove(&pid);
-        self.sources.code.forget(pid);
+        self.interpreters.remove(&pid);
         self.sources.generated.forget(pid);
     }
 
@@ -268,21 +275,21 @@ impl<W: Write> Pipeline<W> {
             let Some(id) = mapping.file else { continue };
             let file = self.processes.files.get(id);
             let python = self
-                .python_files
+                .sources
+                .interpreters
                 .entry(id)
                 .or_insert_with(|| file.and_then(MappedFile::file).and_then(detect));
             let Some((build, load)) = python else {
                 continue;
             };
-            self.sources.interpreters.insert(id);
             let bias = load.bias(mapping.start, mapping.file_offset);
-            if let Some(info) = bias.and_then(|bias| info_for(build, bias)) {
-                self.runtimes.insert(*pid, info.runtime);
+            if let Some(interpreter) = bias.and_then(|bias| Interpreter::new(build, bias)) {
+                self.interpreters.insert(*pid, interpreter);
             }
         }
     }
 
-    fn on_sample(&mut self, raw: &RawSample) {
+    fn on_sample(&mut self, raw: &RawSample, codes: &Codes) {
         let header = &raw.header;
         let (pid, tid) = (header.tgid, header.tid);
         let comm = comm_text(&header.comm);
@@ -294,14 +301,15 @@ impl<W: Write> Pipeline<W> {
         let thread = self.thread(pid, tid, &comm);
         self.name_thread(thread, pid, tid, &comm, !raw.python.is_empty());
 
-        let runs_python = self.runtimes.contains_key(&pid);
+        let interpreter = self.interpreters.get(&pid).copied();
         let mut names = SampleNames {
             profile: &mut self.profile,
             sources: &mut self.sources,
             files: &self.processes.files,
             process: self.processes.get(pid),
             pid,
-            runs_python,
+            interpreter,
+            codes,
         };
         let merged = merge(raw, &mut names);
         let profile = &mut self.profile;
@@ -336,9 +344,9 @@ impl<W: Write> Pipeline<W> {
 
     fn name_thread(&mut self, thread: ThreadId, pid: u32, tid: u32, comm: &str, has_python: bool) {
         let python = if has_python && self.tasks.wants_python_name(thread) {
-            self.runtimes
+            self.interpreters
                 .get(&pid)
-                .and_then(|at| thread_name(TargetMemory::new(pid), *at, tid))
+                .and_then(|interpreter| thread_name(TargetMemory::new(pid), interpreter, tid))
         } else {
             None
         };

@@ -1,37 +1,55 @@
 //! Which processes run which Python, and what the kernel side was told.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use profiler_ebpf::wire::PythonInfo;
 
+use super::reader::Interpreters;
 use crate::kernel::{Kernel, KernelError};
-use crate::python::{PythonBuild, info_for};
+use crate::python::{Interpreter, PythonBuild};
 
 /// Python processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pythons {
-    understood: HashMap<u32, PythonInfo>,
-    /// Versions that are not understood, and in how many processes they were found.
-    not_understood: BTreeMap<String, u64>,
+    /// For those who read names.
+    interpreters: Interpreters,
+    understood: HashMap<u32, Interpreter>,
+    /// Versions that are not understood, and the processes in which they were found.
+    not_understood: BTreeMap<String, HashSet<u32>>,
     /// Processes the kernel side had no room for.
     pub over_limit: u64,
 }
 
 impl Pythons {
+    pub fn new(interpreters: Interpreters) -> Self {
+        Self {
+            interpreters,
+            understood: HashMap::new(),
+            not_understood: BTreeMap::new(),
+            over_limit: 0,
+        }
+    }
+
     /// A process mapped a Python.
     pub fn found(&mut self, kernel: &mut Kernel, pid: u32, build: &PythonBuild, bias: u64) {
-        let Some(info) = info_for(build, bias) else {
-            let version = build
-                .version
-                .map_or_else(|| "before 3.11".to_owned(), |version| version.to_string());
-            *self.not_understood.entry(version).or_insert(0) += 1;
+        let Some(interpreter) = Interpreter::new(build, bias) else {
+            let processes = self.not_understood.entry(build.title()).or_default();
+            processes.insert(pid);
             return;
         };
-        if self.understood.get(&pid) == Some(&info) {
-            return;
+        if self.understood.get(&pid) != Some(&interpreter) {
+            self.is(kernel, pid, interpreter);
         }
-        self.understood.insert(pid, info);
-        self.tell(kernel, pid, &info);
+    }
+
+    fn is(&mut self, kernel: &mut Kernel, pid: u32, interpreter: Interpreter) {
+        self.understood.insert(pid, interpreter);
+        // First: samples with Python frames come as soon as the kernel side knows.
+        if self.interpreters.insert(pid, interpreter) {
+            self.tell(kernel, pid, &interpreter.info());
+        } else {
+            self.over_limit += 1;
+        }
     }
 
     fn tell(&mut self, kernel: &mut Kernel, pid: u32, info: &PythonInfo) {
@@ -44,9 +62,8 @@ impl Pythons {
 
     /// A process was made by fork; the kernel side has copied what it knew.
     pub fn fork(&mut self, kernel: &mut Kernel, parent: u32, child: u32) {
-        if let Some(info) = self.understood.get(&parent).copied() {
-            self.understood.insert(child, info);
-            self.tell(kernel, child, &info);
+        if let Some(interpreter) = self.understood.get(&parent).copied() {
+            self.is(kernel, child, interpreter);
         }
     }
 
@@ -60,7 +77,8 @@ impl Pythons {
     /// One line for each version that is not understood.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         self.not_understood.iter().map(|(version, processes)| {
-            let plural = if *processes == 1 { "process" } else { "processes" };
+            let processes = processes.len();
+            let plural = if processes == 1 { "process" } else { "processes" };
             format!("Python {version}: frames not decoded in {processes} {plural}; their native frames are shown")
         })
     }

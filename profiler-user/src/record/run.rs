@@ -12,6 +12,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::pipeline::Batch;
 use super::priority::Urgent;
+use super::reader::Event;
 use super::worker::Worker;
 use super::{RecordError, RecordSettings, Scope, command};
 use crate::kernel::sideband::{Sideband, SidebandEvent};
@@ -108,7 +109,7 @@ pub async fn record<W: Write + Send + 'static>(
         ..Profile::default()
     };
     let kernel = Arc::new(Mutex::new(kernel));
-    let worker = Worker::start(
+    let mut worker = Worker::start(
         Arc::clone(&kernel),
         profile,
         scope.clone(),
@@ -168,7 +169,7 @@ pub async fn record<W: Write + Send + 'static>(
                 }
             }
         }
-        if !rings.pass_on(&worker, false).await {
+        if !rings.pass_on(&mut worker, false).await {
             break Ended::Failed;
         }
         if matches!(scope, Scope::Pids(_)) && worker.shared.targets_gone.load(Ordering::Relaxed) {
@@ -176,7 +177,7 @@ pub async fn record<W: Write + Send + 'static>(
         }
     };
     worker.stop().await;
-    rings.pass_on(&worker, true).await;
+    rings.pass_on(&mut worker, true).await;
     let (profile, out) = worker.finish().await?;
     Ok(Recorded {
         profile,
@@ -290,7 +291,11 @@ impl Rings {
     /// process record older than one of them is taken with it, or was before. While the queue is full, samples
     /// wait in the kernel; process records go to the scout all the same.
     /// False if nobody takes it any more.
-    async fn pass_on<W: Write + Send + 'static>(&mut self, worker: &Worker<W>, all: bool) -> bool {
+    async fn pass_on<W: Write + Send + 'static>(
+        &mut self,
+        worker: &mut Worker<W>,
+        all: bool,
+    ) -> bool {
         loop {
             self.behind = !all && worker.is_full();
             if self.behind {
@@ -298,13 +303,14 @@ impl Rings {
                 return true;
             }
             let mut batch = Batch::default();
-            self.events.get_mut().drain(&mut batch.events, BATCH_EVENTS);
+            let mut events = Vec::new();
+            self.events.get_mut().drain(&mut events, BATCH_EVENTS);
+            batch.events.extend(events.into_iter().map(Event::from));
             self.look_ahead(worker);
             batch.sideband = std::mem::take(&mut self.ahead);
             batch.sideband.sort_by_key(SidebandEvent::time_ns);
             let full = batch.events.len() == BATCH_EVENTS;
-            let empty = batch.events.is_empty() && batch.sideband.is_empty();
-            if !empty && !worker.handle(batch).await {
+            if !worker.handle(batch).await {
                 return false;
             }
             if !full {

@@ -13,6 +13,7 @@ use super::cuda::Drivers;
 use super::made_code::{self, MadeCode};
 use super::priority::Urgent;
 use super::pythons::Pythons;
+use super::reader::Interpreters;
 use super::unwinding::{UnwindLimits, Unwinding};
 use crate::cuda::LoaderPaths;
 use crate::kernel::Kernel;
@@ -21,7 +22,7 @@ use crate::process::{
     ElfLoad, FileId, FileTable, Mapping, TargetRoot, all_pids, executable_mappings, exists,
     has_ended,
 };
-use crate::python::{PythonBuild, detect};
+use crate::python::{CodeLosses, PythonBuild, detect};
 use crate::unwind::build_from_code;
 
 /// Tasks waiting at most; further records are counted, and what they told is found by naming later.
@@ -79,6 +80,8 @@ pub(super) struct Scouted {
     pub notes: Vec<String>,
     pub pythons_over_limit: u64,
     pub records_missed: u64,
+    /// Python frames whose code object was not to be had, and other losses of code objects.
+    pub codes: CodeLosses,
     pub files_forgotten: u64,
     pub made_over_limit: u64,
     pub unwinding: UnwindLimits,
@@ -89,6 +92,7 @@ impl Scout {
         kernel: Arc<Mutex<Kernel>>,
         targets: Option<HashSet<u32>>,
         unwind_tables: bool,
+        interpreters: Interpreters,
     ) -> Result<Self, RecordError> {
         let (tasks, inbox) = sync_channel(QUEUE);
         let results = tasks.clone();
@@ -97,7 +101,7 @@ impl Scout {
             kernel,
             files: FileTable::new(),
             seen: HashMap::new(),
-            pythons: Pythons::default(),
+            pythons: Pythons::new(interpreters),
             drivers: Drivers::default(),
             unwinding: Unwinding::new(),
             made: MadeCode::new(),
@@ -205,6 +209,7 @@ impl Scout {
             notes,
             pythons_over_limit: self.pythons.over_limit,
             records_missed: 0,
+            codes: CodeLosses::default(),
             files_forgotten: self.files_forgotten,
             made_over_limit: self.made.over_limit,
             unwinding: self.unwinding.limits(),

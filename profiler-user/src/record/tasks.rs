@@ -141,7 +141,7 @@ impl Tasks {
     /// Whether a thread should be asked for its Python name now.
     pub fn wants_python_name(&mut self, thread: ThreadId) -> bool {
         let tries = self.name_tries.entry(thread).or_insert(0);
-        *tries += 1;
+        *tries = tries.saturating_add(1);
         *tries <= NAME_TRIES
     }
 

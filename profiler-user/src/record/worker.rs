@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::pipeline::{Batch, Pipeline};
+use super::reader::{Interpreters, Reader};
 use super::scout::{Scout, ScoutThread, Scouted};
 use super::{RecordError, Scope};
 use crate::cuda::LoaderPaths;
@@ -18,6 +20,8 @@ use crate::recording::{RecordingError, Writer};
 
 /// Batches waiting at most: beyond that, the rings wait in the kernel.
 const QUEUE: usize = 64;
+/// Events kept back at most while the queue is full: names have been read for them, which the rings cannot do.
+const KEPT_BACK: usize = 16384;
 /// How long a recording waits at its start for the unwind tables of what runs already.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often what was kept goes to the file.
@@ -54,6 +58,9 @@ pub(super) struct Worker<W: Write> {
     pub tasks: mpsc::Sender<Task<W>>,
     pub shared: Arc<Shared>,
     scout: ScoutThread,
+    reader: Reader,
+    /// What the queue has had no room for.
+    waiting: Batch,
     thread: std::thread::JoinHandle<Result<Done<W>, RecordError>>,
 }
 
@@ -65,7 +72,13 @@ impl<W: Write + Send + 'static> Worker<W> {
         scope: Scope,
         unwind_tables: bool,
     ) -> Result<Self, RecordError> {
-        let mut scout = Scout::new(Arc::clone(&kernel), scope.targets(), unwind_tables)?;
+        let interpreters = Interpreters::default();
+        let mut scout = Scout::new(
+            Arc::clone(&kernel),
+            scope.targets(),
+            unwind_tables,
+            interpreters.clone(),
+        )?;
         // A command gets our environment.
         let library_path = matches!(scope, Scope::Command(_))
             .then(|| std::env::var_os("LD_LIBRARY_PATH"))
@@ -93,6 +106,8 @@ impl<W: Write + Send + 'static> Worker<W> {
             tasks,
             shared,
             scout,
+            reader: Reader::new(interpreters),
+            waiting: Batch::default(),
             thread,
         };
         if has_begun.await.is_err() {
@@ -115,7 +130,9 @@ impl<W: Write + Send + 'static> Worker<W> {
 
     /// Whether a batch would have to wait.
     pub fn is_full(&self) -> bool {
-        self.tasks.capacity() == 0 && !self.tasks.is_closed()
+        self.waiting.events.len() >= KEPT_BACK
+            && self.tasks.capacity() == 0
+            && !self.tasks.is_closed()
     }
 
     /// Waits until there is room in the queue, or nobody is left to take anything from it.
@@ -124,9 +141,29 @@ impl<W: Write + Send + 'static> Worker<W> {
         let _ = self.tasks.reserve().await;
     }
 
-    /// Hands a batch over to the queue. False if the thread has ended, which [`Worker::finish`] then explains.
-    pub async fn handle(&self, batch: Batch) -> bool {
-        self.tasks.send(Task::Batch(batch)).await.is_ok()
+    /// Hands a batch over to the queue or, while that is full, to what waits for it. False if the thread has ended, which [`Worker::finish`] then explains.
+    pub async fn handle(&mut self, mut batch: Batch) -> bool {
+        self.reader.read(&mut batch);
+        self.waiting.append(batch);
+        if self.waiting.events.len() >= KEPT_BACK {
+            return self.hand_over().await;
+        }
+        if self.waiting.is_empty() {
+            return true;
+        }
+        match self.tasks.try_reserve() {
+            Ok(place) => {
+                place.send(Task::Batch(std::mem::take(&mut self.waiting)));
+                true
+            }
+            Err(full_or_closed) => matches!(full_or_closed, TrySendError::Full(())),
+        }
+    }
+
+    /// Hands over what waits, as soon as there is room.
+    async fn hand_over(&mut self) -> bool {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.is_empty() || self.tasks.send(Task::Batch(waiting)).await.is_ok()
     }
 
     /// Has the thread look at the clock, unless it is busy anyway.
@@ -145,8 +182,13 @@ impl<W: Write + Send + 'static> Worker<W> {
     }
 
     /// Waits for both threads to handle everything they were given.
-    pub async fn finish(self) -> Result<Done<W>, RecordError> {
-        let scouted = self.scout.finish();
+    pub async fn finish(mut self) -> Result<Done<W>, RecordError> {
+        // A thread that has ended is found out when it is joined.
+        let _ = self.hand_over().await;
+        let scouted = Scouted {
+            codes: self.reader.losses(),
+            ..self.scout.finish()
+        };
         let told = self.tasks.send(Task::Scouted(scouted)).await;
         drop(self.tasks);
         let result = self.thread.join().unwrap_or(Err(RecordError::Worker));

@@ -7,6 +7,7 @@
 
 use profiler_ebpf::wire::{Gil, NativeEnd, NativeFrame, PythonEnd, PythonFrame, how};
 
+use super::evaluations::{Extent, Walks, anchored};
 use crate::kernel::ring::RawSample;
 use crate::profile::{GilState, Truncation};
 
@@ -76,6 +77,10 @@ pub trait Names {
     fn marker(&mut self, text: &'static str) -> Self::Frame;
     /// Whether the process was found to run a Python that is understood.
     fn runs_python(&self) -> bool;
+    /// Whether that Python's frames say nothing of the native frames that evaluate them.
+    fn frames_match_by_order(&self) -> bool;
+    /// Told of a native frame that was found to evaluate Python frames.
+    fn evaluates(&mut self, frame: &NativeFrame);
 }
 
 /// A merged stack.
@@ -134,50 +139,65 @@ fn user_frames<N: Names>(
     names: &mut N,
     frames: &mut Vec<N::Frame>,
 ) -> NativeWalk {
-    let mut python = sample.python.iter().peekable();
     let mut call = sample
         .header
         .open_call
         .checked_sub(1)
         .map(|id| (id, sample.header.open_call_sp));
     let end = NativeEnd::from_id(sample.header.native_end);
-    let mut whole = matches!(end, Some(NativeEnd::Root | NativeEnd::Outermost));
+    let native = plausible(sample, names);
+    let all = native.len() == sample.native.len();
+    // An end mark in `rbp` may be chance; unwind data that says so is not.
+    let whole = all
+        && match end {
+            Some(NativeEnd::Outermost) => true,
+            Some(NativeEnd::Root) => native.last().is_some_and(|name| name.root),
+            _ => false,
+        };
+    let walks = Walks {
+        native_whole: whole,
+        python_whole: PythonEnd::from_id(sample.header.python_end) == Some(PythonEnd::Root),
+        by_order: names.frames_match_by_order(),
+    };
+    let known = native.iter().map(|name| name.evaluator);
+    let mut extents = Extent::of(&sample.native[..native.len()], known);
+    let python = anchored(&sample.python, &mut extents, walks);
+    let mut python = python.iter().peekable();
+
     let mut ended_in_evaluator = false;
-    let mut ended_at_root = false;
     let mut any_guessed = false;
-    let mut callee = Evidence::default();
-    for (index, native) in sample.native.iter().enumerate() {
+    for (index, (name, extent)) in native.into_iter().zip(&extents).enumerate() {
         let leaf = index == 0;
-        let caller = sample.native.get(index + 1);
-        let name = names.native(&as_entered(native, caller));
-        let guessed = native.how & how::GUESSED != 0 || callee.returns_elsewhere;
-        if !leaf && !name.plausible || guessed && !callee.allows(name.evidence) {
-            whole = false;
-            break;
+        if extent.evaluator && !name.evaluator {
+            names.evaluates(&sample.native[index]);
         }
-        any_guessed |= native.how & (how::GUESSED | how::FOLLOWED) != 0;
-        callee = name.evidence;
+        any_guessed |= sample.native[index].how & (how::GUESSED | how::FOLLOWED) != 0;
         // Everything up to here has a stack pointer below the call's: it is inside.
-        if let Some((id, _)) = call.take_if(|(_, sp)| native.sp > *sp) {
+        if let Some((id, _)) = call.take_if(|(_, sp)| extent.start > *sp) {
             let call = names.call(id, frames.last());
             frames.extend(call);
         }
-        let extent_end = caller.map(|caller| caller.sp);
-        // A Python frame stands for its evaluator, and for the machinery that led to it.
-        let folded = name.evaluator && python.peek().is_some()
-            || name.plumbing && !leaf && !sample.python.is_empty();
+        // Python frames stand for their evaluator, and for the machinery that led to it. An evaluator that has none is
+        // about to begin one, or has just ended it.
+        let evaluates = match extent.end {
+            Some(end) => holds_anchor(extent.start, end, &mut python.clone()),
+            None => extent.evaluator && python.peek().is_some(),
+        };
+        let folded = evaluates || name.plumbing && !leaf && !sample.python.is_empty();
         if !folded {
             frames.extend(name.frame);
         }
-        match extent_end {
-            Some(end) => take_evaluations(names, frames, &mut python, native.sp, end),
-            None => ended_in_evaluator = name.evaluator,
+        match extent.end {
+            Some(end) => take_evaluations(names, frames, &mut python, extent.start, end),
+            None => ended_in_evaluator = extent.evaluator,
         }
-        ended_at_root = name.root;
     }
-    // An end mark in `rbp` may be chance; unwind data that says so is not.
-    whole &= ended_at_root || end == Some(NativeEnd::Outermost);
-    let joined = whole || ended_in_evaluator || sample.native.is_empty();
+    let mut joined = whole || ended_in_evaluator || sample.native.is_empty();
+    if ended_in_evaluator && call.is_none() {
+        // Its own frames join; what led to it is missing.
+        take_evaluation(names, frames, &mut python);
+        joined = python.peek().is_none();
+    }
     let left: Vec<PythonFrame> = python.copied().collect();
     rest(names, frames, &left, call, joined);
     NativeWalk {
@@ -195,6 +215,22 @@ fn as_entered(frame: &NativeFrame, caller: Option<&NativeFrame>) -> NativeFrame 
         how: frame.how & !not,
         ..*frame
     }
+}
+
+/// The native frames' names, up to a caller that the walk cannot have come to in a right way.
+fn plausible<N: Names>(sample: &RawSample, names: &mut N) -> Vec<NativeName<Vec<N::Frame>>> {
+    let mut found = Vec::new();
+    let mut callee = Evidence::default();
+    for (index, frame) in sample.native.iter().enumerate() {
+        let name = names.native(&as_entered(frame, sample.native.get(index + 1)));
+        let guessed = frame.how & how::GUESSED != 0 || callee.returns_elsewhere;
+        if index > 0 && !name.plausible || guessed && !callee.allows(name.evidence) {
+            break;
+        }
+        callee = name.evidence;
+        found.push(name);
+    }
+    found
 }
 
 /// Whether the next anchor among the Python frames lies in `[start, end)`.
@@ -218,11 +254,20 @@ fn take_evaluations<'a, N: Names>(
     end: u64,
 ) {
     while holds_anchor(start, end, &mut python.clone()) {
-        for frame in python.by_ref() {
-            frames.push(names.python(frame).frame);
-            if frame.anchor != 0 {
-                break;
-            }
+        take_evaluation(names, frames, python);
+    }
+}
+
+/// Adds the Python frames of one evaluation.
+fn take_evaluation<'a, N: Names>(
+    names: &mut N,
+    frames: &mut Vec<N::Frame>,
+    python: &mut impl Iterator<Item = &'a PythonFrame>,
+) {
+    for frame in python {
+        frames.push(names.python(frame).frame);
+        if frame.anchor != 0 {
+            break;
         }
     }
 }
@@ -300,6 +345,7 @@ fn gil(sample: &RawSample) -> GilState {
         Some(Gil::None) => GilState::None,
         Some(Gil::Held) => GilState::Held,
         Some(Gil::NotHeld) => GilState::NotHeld,
+        Some(Gil::Absent) => GilState::None,
         Some(Gil::Unknown) | None => GilState::Unknown,
     }
 }

@@ -4,7 +4,7 @@
 //! becomes rows of one word ([`profiler_ebpf::rows`]) that the kernel side searches. Nothing here knows
 //! about processes or about the kernel: a file goes in, a table comes out. What cannot be expressed as a
 //! row becomes an explicit row of no information and is counted; a table never guesses. Code that is not
-//! described at all (hand-written assembly) is followed instead, and believed where it proves itself ([`code`]).
+//! described at all (hand-written assembly) is followed instead, and believed where it proves itself (`code/`).
 //!
 //! Two passes keep memory small: the first lists where functions lie and what describes them, so that they
 //! can be sorted; the second runs each description and appends its rows to the table.
@@ -74,7 +74,7 @@ pub fn build_from_bytes(image: &[u8]) -> Result<Table, UnwindError> {
     build_from(image, None, &mut Anew)
 }
 
-/// Builds the table of code made at run time, by following it ([`code`]); addresses count from its first byte. `None`
+/// Builds the table of code made at run time, by following it (`code/`); addresses count from its first byte. `None`
 /// if none of it is understood.
 pub fn build_from_code(bytes: &[u8]) -> Result<Option<Table>, UnwindError> {
     let size = u32::try_from(bytes.len())

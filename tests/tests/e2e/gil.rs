@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use wholestack_tests::pythons::pythons;
 use wholestack_tests::recorder::Recorder;
-use wholestack_tests::scratch::{Scratch, pythons, small_program};
+use wholestack_tests::scratch::{Scratch, small_program};
 use wholestack_tests::statistics::Binomial;
 use wholestack_tests::{require_bpf, require_python};
 

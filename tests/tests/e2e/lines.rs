@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use wholestack_tests::pythons::pythons;
 use wholestack_tests::recorder::Recorder;
-use wholestack_tests::scratch::{Scratch, pythons, small_program};
+use wholestack_tests::scratch::{Scratch, small_program};
 use wholestack_tests::{require_bpf, require_python};
 
 /// A chain of frames, root first: function, file, line.

@@ -21,6 +21,7 @@ mod machine;
 mod native;
 mod outputs;
 mod processes;
+mod pythons;
 mod rights;
 mod threads;
 mod traces;

@@ -8,8 +8,12 @@ use super::*;
 /// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call. 300 to 309 lie in a function
 /// that begins at 300 and has a frame pointer from 305 on; 310 calls it, 311 another one, 312 one that is not told.
 /// 320 is as 300, but replaces its return address. 330 has the name of the open call.
+#[derive(Default)]
 struct Letters {
     python: bool,
+    by_order: bool,
+    /// Native frames found to evaluate.
+    found: Vec<u64>,
 }
 
 impl Names for Letters {
@@ -69,6 +73,14 @@ impl Names for Letters {
     fn runs_python(&self) -> bool {
         self.python
     }
+
+    fn frames_match_by_order(&self) -> bool {
+        self.by_order
+    }
+
+    fn evaluates(&mut self, frame: &NativeFrame) {
+        self.found.push(frame.pc);
+    }
 }
 
 fn sample(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawSample {
@@ -112,6 +124,7 @@ fn merged(sample: &RawSample) -> (String, Option<Truncation>) {
         sample,
         &mut Letters {
             python: !sample.python.is_empty(),
+            ..Letters::default()
         },
     );
     (merged.frames.join(" "), merged.truncation)
@@ -127,6 +140,46 @@ fn python_stands_where_it_is_evaluated() {
     assert_eq!(
         merged(&sample),
         ("n200 p1 p2 n201 p3 p4 n1".to_owned(), None)
+    );
+}
+
+/// The interpreter's loop may have no name: what holds an anchor is an evaluator, and is remembered.
+#[test]
+fn evaluators_need_no_name() {
+    let mut names = Letters {
+        python: true,
+        ..Letters::default()
+    };
+    let sample = sample(&[(200, 10), (77, 20), (201, 40), (1, 90)], &[(1, 25)]);
+    assert_eq!(
+        merge(&sample, &mut names).frames.join(" "),
+        "n200 p1 n201 n1"
+    );
+    assert_eq!(names.found, [77]);
+}
+
+/// An evaluator without a frame, as one that only begins, is shown as what it is.
+#[test]
+fn an_evaluator_may_have_no_frame() {
+    let sample = sample(&[(42, 10), (201, 20), (42, 30), (1, 90)], &[(1, 35)]);
+    assert_eq!(merged(&sample).0, "n42 n201 p1 n1");
+}
+
+/// Without anchors Python frames stand at the evaluators in their order.
+#[test]
+fn order_places_frames() {
+    let mut names = Letters {
+        python: true,
+        by_order: true,
+        ..Letters::default()
+    };
+    let sample = sample(
+        &[(200, 10), (42, 20), (201, 40), (42, 50), (1, 90)],
+        &[(1, 0), (2, 0)],
+    );
+    assert_eq!(
+        merge(&sample, &mut names).frames.join(" "),
+        "n200 p1 n201 p2 n1"
     );
 }
 
@@ -151,6 +204,14 @@ fn a_cut_in_the_evaluator_joins() {
         merged(&sample),
         ("p1 p2".to_owned(), Some(Truncation::NoFramePointers))
     );
+}
+
+/// ... but what led there is missing.
+#[test]
+fn a_cut_in_the_evaluator_is_marked_behind_it() {
+    let mut sample = sample(&[(42, 10)], &[(1, 0), (2, 25), (3, 0), (4, 60)]);
+    sample.header.native_end = NativeEnd::NoFramePointer as u8;
+    assert_eq!(merged(&sample).0, "p1 p2 ~ p3 p4");
 }
 
 /// A walk that ends in other code: the Python frames follow behind a marker.
@@ -278,7 +339,7 @@ fn guesses_are_said() {
     let guessed = |callers: [u64; 2]| {
         let mut sample = sample(&[(200, 10), (callers[0], 20), (callers[1], 30)], &[]);
         sample.native[2].how = how::GUESSED | how::RETURN_ADDRESS;
-        merge(&sample, &mut Letters { python: false }).guessed
+        merge(&sample, &mut Letters::default()).guessed
     };
     assert!(guessed([201, 1]));
     assert!(!guessed([201, 13]));

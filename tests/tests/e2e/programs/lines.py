@@ -3,7 +3,7 @@
     lines.py FILE SECONDS
 
 Each shape burns SECONDS of CPU time in `burn`. At the end FILE gets a JSON list of the shapes' chains: the frames above
-`burn`, root first, as the interpreter itself sees them: [qualified name, last part of the file's path, line].
+`burn`, root first, as the interpreter itself sees them: [name, qualified from 3.11 on, last part of the file's path, line].
 """
 import asyncio
 import functools
@@ -20,7 +20,8 @@ def burn(*_, **__):
     frame, chain = sys._getframe(1), []
     while frame:
         code = frame.f_code
-        chain.append([code.co_qualname, os.path.basename(code.co_filename), frame.f_lineno])
+        name = getattr(code, "co_qualname", code.co_name)
+        chain.append([name, os.path.basename(code.co_filename), frame.f_lineno])
         frame = frame.f_back
     CHAINS.append(chain[::-1])
     end = time.thread_time() + SECONDS
@@ -216,16 +217,29 @@ def conditions():
         0
         or burn()
     ), "never"
+
+
+MATCH = """
+def matched():
     match [1, 2]:
         case [1, x] if burn():
-            return f"{x}" \
+            return f"{x}" \\
                 f"{burn()}"
+
+
+matched()
+"""
+
+
+def match():
+    if sys.version_info >= (3, 10):
+        exec(compile(MATCH, "match.py", "exec"), globals())
 
 
 SHAPES = [
     keyword_of_a_call_on_many_lines, decorated, chained_methods, comprehension, generators, manager, operator, attribute,
     called_back_from_c, last_words, handler, class_body, lambda: recursive(3), outer, far_down, jumps_back, coroutine,
-    conditions,
+    conditions, match,
 ]
 for shape in SHAPES:
     shape()

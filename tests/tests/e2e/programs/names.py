@@ -23,7 +23,8 @@ def body(end):
 
 
 for name in NAMES:
-    code = body.__code__.replace(co_name=name, co_qualname=name)
+    qualified = {"co_qualname": name} if sys.version_info >= (3, 11) else {}
+    code = body.__code__.replace(co_name=name, **qualified)
     type(body)(code, globals(), name)(time.thread_time() + SECONDS)
 with open(FILE, "w") as f:
     json.dump(NAMES, f)

@@ -1,6 +1,6 @@
 /* Looks like a CPython to whoever looks at its exported symbols, and is none: it burns CPU for a second.
  *
- * Build it with -rdynamic and -DVERSION=0x..., as PY_VERSION_HEX has it, or -DNO_VERSION; with -DSIZE=..., the size of _PyRuntime. What is in
+ * Build it with -rdynamic and -DVERSION=0x..., as PY_VERSION_HEX has it, or -DNO_VERSION, and then perhaps -DTAG=..., the tag of its cached byte code; with -DSIZE=..., the size of _PyRuntime. What is in
  * _PyRuntime are addresses of itself, as bad as a damaged process could have them.
  */
 #include <stdint.h>
@@ -12,6 +12,9 @@
 
 #ifndef NO_VERSION
 const unsigned long Py_Version = VERSION;
+#endif
+#ifdef TAG
+const char tag[] = TAG;
 #endif
 uint64_t _PyRuntime[SIZE / 8];
 

@@ -15,6 +15,8 @@ const START: [Part; 3] = [own("_start"), Part(Place::Runtime, 1, 2), own("main")
 const THREAD: [Part; 1] = [Part(Place::Runtime, 1, 2)];
 /// The clock being read.
 const CLOCK: [Part; 2] = [Part(Place::Clock, 0, 2), Part(Place::Vdso, 0, 2)];
+/// A library being called; for the first time, by way of the loader, which looks for it.
+const LIBRARY: [Part; 1] = [Part(Place::Library, 1, 40)];
 /// The end of most chains.
 const BURN: [&str; 2] = ["burn_until", "burn"];
 
@@ -29,11 +31,13 @@ fn parts(functions: &[&'static str]) -> Vec<Part> {
     functions.iter().map(|function| own(function)).collect()
 }
 
-/// Chains that begin so and in turn end in each of these functions, at times reading the clock there.
+/// Chains that begin so and in turn end in each of these functions, at times reading the clock there, or calling a library.
 fn chains(begin: &[Part], functions: &[Part]) -> Vec<Vec<Part>> {
-    (1..=functions.len())
-        .map(|count| [begin, &functions[..count], &CLOCK].concat())
-        .collect()
+    let ends = |count| {
+        let caller = [begin, &functions[..count]].concat();
+        [&CLOCK[..], &LIBRARY].map(|end| [&caller[..], end].concat())
+    };
+    (1..=functions.len()).flat_map(ends).collect()
 }
 
 /// The same, from a program's start on.
@@ -205,10 +209,7 @@ fn handler_chains() -> Vec<Vec<Part>> {
 
 /// A child of vfork stands on its parent's stack.
 fn vfork_chains() -> Vec<Vec<Part>> {
-    let mut all = from_main(&["vforks", "in_child", "burn"]);
-    // The calls themselves.
-    all.push([&START[..], &[own("vforks"), Part(Place::Library, 1, 3)]].concat());
-    all
+    from_main(&["vforks", "in_child", "burn"])
 }
 
 /// What is thrown passes through libraries that come with the compiler.
@@ -218,7 +219,6 @@ fn throws_chains() -> Vec<Vec<Part>> {
     let mut all = from_main(&FUNCTIONS);
     for count in 1..=FUNCTIONS.len() {
         let caller = [&START[..], &parts(&FUNCTIONS[..count])].concat();
-        all.push([&caller[..], &[Part(Place::Library, 1, 30)]].concat());
         all.push([&caller[..], &[guard]].concat());
         // The exception's type is compared, through the linkage table.
         all.push([&caller[..], &[Part(Place::Clock, 1, 1)]].concat());
@@ -280,15 +280,9 @@ fn load_chains() -> Vec<Vec<Part>> {
         .map(|function| Part(Place::In("libstacks.so", function), 1, 1));
     let mut all = from_main(&["loads", "burn_until", "burn"]);
     all.extend(chains(&begin, &library));
-    // Being loaded.
-    all.push([&begin[..], &[Part(Place::Library, 1, 40)]].concat());
     all
 }
 
 fn spawn_chains() -> Vec<Vec<Part>> {
-    let mut all = from_main(&["spawns"]);
-    all.extend(from_main(&["tiny", "burn"]));
-    // The call itself.
-    all.push([&START[..], &[own("spawns"), Part(Place::Library, 1, 12)]].concat());
-    all
+    [from_main(&["spawns"]), from_main(&["tiny", "burn"])].concat()
 }
