@@ -6,8 +6,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
+pub use crate::cookie::{Cookie, MAX_CALL_BYTES, MAX_SUM_BYTES, NOT_READY, bytes_at};
+
 /// Raised with every change of layout or meaning.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 
 /// Marks the start of [`Abi`] inside the object.
 pub const ABI_MAGIC: u64 = u64::from_le_bytes(*b"WSTKABI\0");
@@ -386,7 +388,7 @@ pub struct PythonInfo {
     pub _pad: [u16; 2],
 }
 
-/// Whose calls of which function.
+/// Whose calls of which function; for the table of errors also, with which outcome.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct CallKey {
@@ -396,8 +398,8 @@ pub struct CallKey {
     pub tid: u32,
     /// Catalogue id.
     pub function: u32,
-    /// Explicit padding.
-    pub _pad: u32,
+    /// The error code that was returned; 0 in the table of figures.
+    pub code: u32,
 }
 
 /// Exact figures of one [`CallKey`].
@@ -406,12 +408,20 @@ pub struct CallKey {
 pub struct CallStats {
     /// Calls that began.
     pub count: u64,
+    /// Of these, begun inside another call that is counted.
+    pub nested: u64,
     /// Calls whose return was seen.
     pub returned: u64,
-    /// Returned with something other than 0.
+    /// Returned with an error.
     pub errors: u64,
+    /// Returned with [`NOT_READY`] where that is an answer.
+    pub not_ready: u64,
+    /// Bytes asked for, of all calls that began.
+    pub bytes: u64,
     /// Time in returned calls.
     pub total_ns: u64,
+    /// Of that, in nested ones.
+    pub nested_ns: u64,
     /// The longest of them.
     pub max_ns: u64,
     /// Returned calls per [`crate::latency`] bucket.
@@ -511,10 +521,14 @@ pub enum Counter {
     ReturnsMissed = 6,
     /// Children not watched: the targets map was full.
     TargetsFull = 7,
+    /// Calls whose bytes were not added: the count could not be read, or is beyond belief.
+    BytesUnknown = 8,
+    /// Errors booked without their code: the table of errors was full.
+    ErrorTableFull = 9,
 }
 
 /// How many [`Counter`]s there are.
-pub const COUNTERS: usize = 8;
+pub const COUNTERS: usize = 10;
 
 const _: () = {
     assert!(size_of::<Abi>() == 48);
@@ -525,7 +539,7 @@ const _: () = {
     assert!(size_of::<ThreadExit>() == 48);
     assert!(size_of::<PythonInfo>() == 56);
     assert!(size_of::<CallKey>() == 16);
-    assert!(size_of::<CallStats>() == 5 * 8 + 4 * (crate::latency::BUCKETS + 1));
+    assert!(size_of::<CallStats>() == 9 * 8 + 4 * (crate::latency::BUCKETS + 1));
     assert!(size_of::<OpenCalls>() == 8 + 32 * MAX_OPEN_CALLS);
     assert!(size_of::<SpaceRef>() == 8);
     assert!(size_of::<SpaceEntry>() == 8 * SPACE_ENTRY_WORDS as usize);

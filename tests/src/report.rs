@@ -164,10 +164,29 @@ pub struct Call {
     pub returned: u64,
     /// Calls that returned an error.
     pub errors: u64,
+    /// Which.
+    pub error_codes: Vec<ErrorCode>,
+    /// Calls that answered "not ready".
+    pub not_ready: u64,
+    /// Calls made inside another one of the table.
+    pub nested: u64,
+    /// Bytes.
+    pub bytes: Option<u64>,
+    /// Time in nested calls.
+    pub nested_seconds: f64,
     /// Time in them.
     pub total_seconds: f64,
     /// The longest.
     pub max_ns: Option<u64>,
+}
+
+/// An error that calls returned.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ErrorCode {
+    /// The number.
+    pub code: u32,
+    /// How often.
+    pub count: u64,
 }
 
 /// A row of driver functions by thread.

@@ -116,6 +116,24 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// The stand-in for the runtime library, as a file that nobody has mapped yet.
+    pub fn runtime(&self, name: &str) -> PathBuf {
+        fs::create_dir_all(self.path(name)).expect("a folder can be made");
+        let flags = [
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-fcf-protection=none",
+            "-s",
+            "-Wl,-soname,libcudart.so.12",
+            "-Wl,--default-symver",
+        ];
+        let file = format!("{name}/libcudart.so.12");
+        self.build(&file, &workload("fakecudart.c"), &flags)
+    }
+}
+
 impl Default for Scratch {
     fn default() -> Self {
         Self::new()

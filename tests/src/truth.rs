@@ -74,6 +74,12 @@ pub struct Tally {
     pub calls: u64,
     /// How many failed.
     pub errors: u64,
+    /// How many answered "not ready".
+    pub not_ready: u64,
+    /// The bytes they were to move or take.
+    pub bytes: u64,
+    /// How many failed with which code.
+    pub codes: BTreeMap<u32, u64>,
     /// Nanoseconds in its body.
     pub total_ns: u64,
     /// The lines that call it.
@@ -88,6 +94,26 @@ pub struct CudaCalls {
     pub pid: u32,
     /// What the stand-in counted.
     pub library: Cuda,
+}
+
+/// What `cuda_mix` says.
+#[derive(Debug, Clone, Deserialize)]
+pub struct CudaMix {
+    /// Process.
+    pub pid: u32,
+    /// What the stand-in for the driver counted.
+    pub library: Cuda,
+    /// What the stand-in for the runtime counted, if it was called.
+    pub runtime: Option<Cuda>,
+    /// How often that called which function of the driver.
+    pub inner: Option<BTreeMap<String, u64>>,
+}
+
+impl CudaMix {
+    /// Finds the truth in what was printed, which may be the recorder's report as well.
+    pub fn find(printed: &str) -> Self {
+        parse_line(printed, "{\"workload\":\"cuda_mix\"")
+    }
 }
 
 impl Training {
@@ -119,18 +145,33 @@ impl Training {
 impl CudaCalls {
     /// Finds the truth in what was printed, which may be the recorder's report as well.
     pub fn find(printed: &str) -> Self {
-        let line = printed
-            .lines()
-            .find(|line| line.starts_with("{\"workload\":\"cuda_calls\""));
-        let line = line.unwrap_or_else(|| panic!("no truth in {printed}"));
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))
+        parse_line(printed, "{\"workload\":\"cuda_calls\"")
     }
+}
+
+fn parse_line<T: serde::de::DeserializeOwned>(printed: &str, begin: &str) -> T {
+    let line = printed.lines().find(|line| line.starts_with(begin));
+    let line = line.unwrap_or_else(|| panic!("no truth in {printed}"));
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))
 }
 
 impl Cuda {
     /// Calls of the functions that the profiler counts.
     pub fn calls(&self) -> BTreeMap<&str, u64> {
         counted(&self.functions)
+    }
+
+    /// The tallies of the functions that the profiler counts, by thread and function.
+    pub fn tallies(&self) -> BTreeMap<(u32, &str), &Tally> {
+        let mut tallies = BTreeMap::new();
+        for thread in &self.threads {
+            let of = thread.functions.iter();
+            tallies.extend(
+                of.filter(|(name, _)| !NOT_COUNTED.contains(&name.as_str()))
+                    .map(|(name, tally)| ((thread.tid, name.as_str()), tally)),
+            );
+        }
+        tallies
     }
 
     /// The same by thread and function.
@@ -148,12 +189,7 @@ impl Cuda {
 }
 
 /// Functions of the stand-in that no profile counts: they are called a few times and take no time.
-const NOT_COUNTED: [&str; 4] = [
-    "cuInit",
-    "cuDriverGetVersion",
-    "cuGetProcAddress_v2",
-    "cuStreamQuery",
-];
+const NOT_COUNTED: [&str; 3] = ["cuInit", "cuDriverGetVersion", "cuGetProcAddress_v2"];
 
 fn counted(functions: &BTreeMap<String, Tally>) -> BTreeMap<&str, u64> {
     let wanted = functions

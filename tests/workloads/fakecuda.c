@@ -15,20 +15,21 @@
 #ifndef __x86_64__
 #error "the stubs imitate the x86-64 driver"
 #endif
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 typedef void *Handle;
 typedef uint64_t DevicePtr;
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_INITIALIZED = 3, NOT_FOUND = 500, NOT_READY = 600 };
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    NOT_FOUND = 500,
+    NOT_READY = 600,
+    ILLEGAL_ADDRESS = 700,
+};
 
 enum {
     VERSION = 12040,           /* what driver 550 says */
@@ -48,12 +49,20 @@ enum {
     X(cuCtxSynchronize) X(cuEventSynchronize) \
     X(cuMemcpyAsync) X(cuMemcpyAsync_ptsz) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyHtoDAsync_v2_ptsz) \
     X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoHAsync_v2_ptsz) \
-    X(cuMemAlloc_v2) X(cuMemFree_v2)
+    X(cuMemAlloc_v2) X(cuMemFree_v2) \
+    X(cuGraphLaunch) X(cuGraphLaunch_ptsz) X(cuLaunchCooperativeKernel) X(cuLaunchHostFunc) X(cuEventQuery) \
+    X(cuMemcpyHtoD_v2) X(cuMemcpyHtoD_v2_ptds) X(cuMemcpyDtoH_v2) X(cuMemcpyPeerAsync) X(cuMemcpy2DAsync_v2) \
+    X(cuMemcpy3D_v2) X(cuMemsetD8Async) X(cuMemsetD32Async) X(cuMemsetD32Async_ptsz) X(cuMemsetD2D16_v2) \
+    X(cuMemAlloc) X(cuMemAllocPitch_v2) X(cuMemAllocAsync) X(cuMemAllocAsync_ptsz) X(cuMemAllocFromPoolAsync) \
+    X(cuMemFreeAsync) X(cuMemFreeAsync_ptsz) X(cuMemAddressReserve) X(cuMemCreate) X(cuMemMap) X(cuMemUnmap) \
+    X(cuMemRelease) X(cuMemHostAlloc) X(cuMemAllocHost_v2) X(cuMemFreeHost) X(cuMemHostRegister_v2) \
+    X(cuMemHostUnregister) X(cuModuleLoadData) X(cuModuleGetFunction) X(cuLibraryLoadData) \
+    X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventRecord_ptsz) X(cuStreamWaitEvent) \
+    X(cuEventElapsedTime)
 
 /* ---- the stubs ---------------------------------------------------------------------------------------------- */
 
-/* .L names never reach the symbol table, so bodies and helpers stay unnamed even when nobody strips the file. */
-#define UNNAMED(name) __asm__(".L" name)
+#include "fakecounts.h"
 
 /* Holds DEINITIALISED once the driver has shut down; the stubs compare it at every call. */
 #define DEINITIALISED 0x321cba00
@@ -85,15 +94,8 @@ __asm__(".macro STUB name\n"
 #define X(name) __asm__("STUB " #name "\n"); extern int name(void);
 EXPORTS(X)
 #undef X
-
-/* ---- the truth ---------------------------------------------------------------------------------------------- */
-
-enum {
-#define X(name) ID_##name,
-    EXPORTS(X)
-#undef X
-    EXPORT_COUNT
-};
+/* Another name of the same code. */
+__asm__(".globl cuLaunch\n.type cuLaunch, @function\n.set cuLaunch, cuLaunchKernel\n.size cuLaunch, 0x1e\n");
 
 static const struct {
     const char *name;
@@ -104,38 +106,7 @@ static const struct {
 #undef X
 };
 
-struct tally {
-    _Atomic uint64_t calls, errors, bytes, total_ns, max_ns;
-};
-
-/* One row per thread that ever called; a row outlives its thread. Threads beyond the last row share it, as tid 0. */
-enum { MAX_THREADS = 4096 };
-static struct row {
-    _Atomic int tid;
-    struct tally of[EXPORT_COUNT];
-} rows[MAX_THREADS];
-static _Atomic int rows_taken;
-static __thread struct row *own_row;
-
-#define HELPER(name) __attribute__((noinline)) static name
-
-HELPER(struct row *) take_row(void) UNNAMED("take_row");
-HELPER(struct row *) take_row(void)
-{
-    int i = atomic_fetch_add(&rows_taken, 1);
-    if (i < MAX_THREADS - 1)
-        rows[i].tid = (int)syscall(SYS_gettid);
-    else
-        i = MAX_THREADS - 1;
-    return own_row = &rows[i];
-}
-
-static inline uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+/* ---- the device --------------------------------------------------------------------------------------------- */
 
 static inline void sleep_until(uint64_t deadline)
 {
@@ -143,31 +114,6 @@ static inline void sleep_until(uint64_t deadline)
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0)
         ;
 }
-
-/* A call is counted when it begins, as an entry probe counts it. */
-HELPER(uint64_t) begin(int id, uint64_t bytes) UNNAMED("begin");
-HELPER(uint64_t) begin(int id, uint64_t bytes)
-{
-    struct row *row = own_row ? own_row : take_row();
-    atomic_fetch_add(&row->of[id].calls, 1);
-    atomic_fetch_add(&row->of[id].bytes, bytes);
-    return now_ns();
-}
-
-HELPER(int) end(int id, uint64_t began, int result) UNNAMED("end");
-HELPER(int) end(int id, uint64_t began, int result)
-{
-    struct tally *tally = &own_row->of[id];
-    uint64_t ns = now_ns() - began, max = tally->max_ns;
-    atomic_fetch_add(&tally->total_ns, ns);
-    while (ns > max && !atomic_compare_exchange_weak(&tally->max_ns, &max, ns))
-        ;
-    if (result != SUCCESS)
-        atomic_fetch_add(&tally->errors, 1);
-    return result;
-}
-
-/* ---- the device --------------------------------------------------------------------------------------------- */
 
 static _Atomic int initialised; /* 0 no, 1 somebody is at it, 2 yes */
 
@@ -233,14 +179,14 @@ BODY(cuDriverGetVersion, int *version)
 /* Base names go to the newest variant (cuMemAlloc to cuMemAlloc_v2); flag 2 asks for per-thread default streams. */
 BODY(cuGetProcAddress_v2, const char *symbol, void **address, int cuda_version, uint64_t flags, int *status)
 {
-    static const char *const suffixes[] = {"_v2_ptsz", "_ptsz", "_v2", ""};
+    static const char *const suffixes[] = {"_v2_ptsz", "_v2_ptds", "_ptsz", "_ptds", "_v2", ""};
     uint64_t began = begin(ID_cuGetProcAddress_v2, 0);
     char name[128];
     (void)cuda_version;
     if (symbol == NULL || address == NULL)
         return end(ID_cuGetProcAddress_v2, began, INVALID_VALUE);
     *address = NULL;
-    for (int s = flags & 2 ? 0 : 2; s < 4 && *address == NULL; s++) {
+    for (int s = flags & 2 ? 0 : 4; s < 6 && *address == NULL; s++) {
         snprintf(name, sizeof name, "%s%s", symbol, suffixes[s]);
         for (int i = 0; i < EXPORT_COUNT; i++)
             if (strcmp(exports[i].name, name) == 0)
@@ -394,14 +340,82 @@ BODY(cuMemFree_v2, DevicePtr address)
     return end(ID_cuMemFree_v2, began, SUCCESS);
 }
 
+/* The rest does nothing but fail where it should. CALL: a body that counts `bytes_` and returns `result`. */
+enum { DEVICE_BYTES_LOG2 = 37, BAD_ADDRESS = 0xbad };
+
+#define CALL(name, bytes_, result, ...) \
+    BODY(name, __VA_ARGS__) \
+    { \
+        uint64_t began = begin(ID_##name, bytes_); \
+        NEEDS_INIT(ID_##name, began); \
+        work(200); \
+        return end(ID_##name, began, result); \
+    }
+#define TAKEN(bytes) ((bytes) == 0 ? INVALID_VALUE : (bytes) >> DEVICE_BYTES_LOG2 ? OUT_OF_MEMORY : SUCCESS)
+#define MOVED(address) ((uint64_t)(address) == BAD_ADDRESS ? ILLEGAL_ADDRESS : SUCCESS)
+#define OTHER __attribute__((unused))
+#define H OTHER Handle
+
+CALL(cuGraphLaunch, 0, graph ? SUCCESS : INVALID_VALUE, Handle graph, H stream)
+CALL(cuGraphLaunch_ptsz, 0, graph ? SUCCESS : INVALID_VALUE, Handle graph, H stream)
+CALL(cuLaunchCooperativeKernel, 0, gx ? SUCCESS : INVALID_VALUE, H function, unsigned gx, OTHER unsigned gy)
+CALL(cuLaunchHostFunc, 0, function ? SUCCESS : INVALID_VALUE, H stream, Handle function, H data)
+CALL(cuEventQuery, 0, (uintptr_t)event & 1 ? NOT_READY : SUCCESS, Handle event)
+
+CALL(cuMemcpyHtoD_v2, bytes, MOVED(to), DevicePtr to, H from, size_t bytes)
+CALL(cuMemcpyHtoD_v2_ptds, bytes, MOVED(to), DevicePtr to, H from, size_t bytes)
+CALL(cuMemcpyDtoH_v2, bytes, MOVED(from), H to, DevicePtr from, size_t bytes)
+CALL(cuMemcpyPeerAsync, bytes, MOVED(to), DevicePtr to, H to_context, OTHER DevicePtr from, H from_context,
+     size_t bytes, H stream)
+
+struct rectangle { /* CUDA_MEMCPY2D */
+    uint64_t rest[14], width, height;
+};
+struct box { /* CUDA_MEMCPY3D */
+    uint64_t rest[22], width, height, depth;
+};
+_Static_assert(offsetof(struct rectangle, width) == 112 && offsetof(struct box, width) == 176, "as in cuda.h");
+CALL(cuMemcpy2DAsync_v2, what->width * what->height, SUCCESS, const struct rectangle *what, H stream)
+CALL(cuMemcpy3D_v2, what->width * what->height * what->depth, SUCCESS, const struct box *what)
+CALL(cuMemsetD8Async, count, MOVED(to), DevicePtr to, OTHER unsigned char value, size_t count, H stream)
+CALL(cuMemsetD32Async, 4 * count, MOVED(to), DevicePtr to, OTHER unsigned value, size_t count, H stream)
+CALL(cuMemsetD32Async_ptsz, 4 * count, MOVED(to), DevicePtr to, OTHER unsigned value, size_t count, H stream)
+CALL(cuMemsetD2D16_v2, 2 * width * height, MOVED(to), DevicePtr to, OTHER size_t pitch, OTHER unsigned short value,
+     size_t width, size_t height)
+
+CALL(cuMemAlloc, bytes, TAKEN((uint64_t)bytes), H out, uint32_t bytes)
+CALL(cuMemAllocPitch_v2, width * height, TAKEN(width * height), H out, H pitch, size_t width, size_t height)
+CALL(cuMemAllocAsync, bytes, TAKEN(bytes), H out, size_t bytes, H stream)
+CALL(cuMemAllocAsync_ptsz, bytes, TAKEN(bytes), H out, size_t bytes, H stream)
+CALL(cuMemAllocFromPoolAsync, bytes, TAKEN(bytes), H out, size_t bytes, H pool, H stream)
+CALL(cuMemFreeAsync, 0, MOVED(address), DevicePtr address, H stream)
+CALL(cuMemFreeAsync_ptsz, 0, MOVED(address), DevicePtr address, H stream)
+CALL(cuMemAddressReserve, bytes, SUCCESS, H out, size_t bytes)
+CALL(cuMemCreate, bytes, TAKEN(bytes), H out, size_t bytes)
+CALL(cuMemMap, bytes, MOVED(address), DevicePtr address, size_t bytes)
+CALL(cuMemUnmap, bytes, MOVED(address), DevicePtr address, size_t bytes)
+CALL(cuMemRelease, 0, SUCCESS, H memory)
+CALL(cuMemHostAlloc, bytes, TAKEN(bytes), H out, size_t bytes, OTHER unsigned flags)
+CALL(cuMemAllocHost_v2, bytes, TAKEN(bytes), H out, size_t bytes)
+CALL(cuMemFreeHost, 0, SUCCESS, H memory)
+CALL(cuMemHostRegister_v2, bytes, TAKEN(bytes), H memory, size_t bytes, OTHER unsigned flags)
+CALL(cuMemHostUnregister, 0, SUCCESS, H memory)
+CALL(cuModuleLoadData, 0, image ? SUCCESS : INVALID_VALUE, H out, Handle image)
+CALL(cuModuleGetFunction, 0, name ? SUCCESS : NOT_FOUND, H out, H module, const char *name)
+CALL(cuLibraryLoadData, 0, code ? SUCCESS : INVALID_VALUE, H out, Handle code)
+CALL(cuEventCreate, 0, SUCCESS, H out, OTHER unsigned flags)
+CALL(cuEventDestroy_v2, 0, SUCCESS, H event)
+CALL(cuEventRecord, 0, SUCCESS, H event, H stream)
+CALL(cuEventRecord_ptsz, 0, SUCCESS, H event, H stream)
+CALL(cuStreamWaitEvent, 0, SUCCESS, H stream, H event, OTHER unsigned flags)
+CALL(cuEventElapsedTime, 0, (uintptr_t)from & 1 ? NOT_READY : SUCCESS, H milliseconds, Handle from, H to)
+
 /* ---- for the caller: none of these is a driver name ---------------------------------------------------------- */
 
-/* Not while calls are in flight: their end would be counted without their begin. */
+/* Not while calls are in flight. */
 void fake_reset(void)
 {
-    for (int r = 0; r < MAX_THREADS; r++)
-        if (rows[r].tid != 0 || r == MAX_THREADS - 1)
-            memset(rows[r].of, 0, sizeof rows[r].of);
+    reset_counts();
 }
 
 /* Non-zero: from now on every call returns 4 from its stub (and no body counts it), as after the driver's exit. */
@@ -410,67 +424,9 @@ void fake_deinitialise(int yes)
     state = yes ? DEINITIALISED : 0;
 }
 
-struct out {
-    char *text;
-    size_t size, used;
-};
-
-static void put(struct out *out, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    size_t left = out->used < out->size ? out->size - out->used : 0;
-    out->used += (size_t)vsnprintf(left ? out->text + out->used : NULL, left, format, args);
-    va_end(args);
-}
-
-static void put_tallies(struct out *out, const struct row *row)
-{
-    const char *comma = "";
-    put(out, "{");
-    for (int i = 0; i < EXPORT_COUNT; i++) {
-        const struct tally *t = &row->of[i];
-        if (t->calls == 0)
-            continue;
-        put(out, "%s\"%s\":{\"calls\":%ju,\"errors\":%ju,\"bytes\":%ju,\"total_ns\":%ju,\"max_ns\":%ju}", comma, exports[i].name,
-            (uintmax_t)t->calls, (uintmax_t)t->errors, (uintmax_t)t->bytes, (uintmax_t)t->total_ns, (uintmax_t)t->max_ns);
-        comma = ",";
-    }
-    put(out, "}");
-}
-
 /* Writes {"functions":{NAME:TALLY},"threads":[{"tid":N,"functions":{NAME:TALLY}}]}; returns the length it needs
  * without the closing NUL, like snprintf: ask with size 0 first. Functions never called are left out. */
 size_t fake_counts_json(char *text, size_t size)
 {
-    struct out out = {text, size, 0};
-    struct row sum = {0};
-    const char *comma = "";
-    for (int r = 0; r < MAX_THREADS; r++)
-        for (int i = 0; i < EXPORT_COUNT; i++) {
-            const struct tally *from = &rows[r].of[i];
-            struct tally *to = &sum.of[i];
-            to->calls += from->calls;
-            to->errors += from->errors;
-            to->bytes += from->bytes;
-            to->total_ns += from->total_ns;
-            if (from->max_ns > to->max_ns)
-                to->max_ns = from->max_ns;
-        }
-    put(&out, "{\"functions\":");
-    put_tallies(&out, &sum);
-    put(&out, ",\"threads\":[");
-    for (int r = 0; r < MAX_THREADS; r++) {
-        uint64_t calls = 0;
-        for (int i = 0; i < EXPORT_COUNT; i++)
-            calls += rows[r].of[i].calls;
-        if (calls == 0)
-            continue;
-        put(&out, "%s{\"tid\":%d,\"functions\":", comma, rows[r].tid);
-        put_tallies(&out, &rows[r]);
-        put(&out, "}");
-        comma = ",";
-    }
-    put(&out, "]}");
-    return out.used;
+    return counts_json(text, size);
 }

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fakecuda.c")
+HEADER = os.path.join(os.path.dirname(SOURCE), "fakecounts.h")
 FLAGS = ["-O2", "-shared", "-fPIC", "-fno-omit-frame-pointer", "-fcf-protection=none", "-s",
          "-Wl,--build-id", "-Wl,-soname,libcuda.so.1"]
 
@@ -53,8 +54,11 @@ def build():
     if platform.machine() != "x86_64":
         raise Unavailable("the stand-in imitates the x86-64 driver, this machine is %s" % platform.machine())
     command = compiler() + FLAGS
-    with open(SOURCE, "rb") as f:
-        key = hashlib.sha256(f.read() + "\0".join(command).encode()).hexdigest()[:16]
+    text = b""
+    for source in (SOURCE, HEADER):
+        with open(source, "rb") as f:
+            text += f.read()
+    key = hashlib.sha256(text + "\0".join(command).encode()).hexdigest()[:16]
     cache = cache_dir()
     library = os.path.join(cache, key, "libcuda.so.1")
     if os.path.exists(library):

@@ -81,6 +81,10 @@ pub static OPEN_CALLS: HashMap<u64, OpenCalls> = HashMap::with_max_entries(16384
 #[map]
 pub static CALLS: HashMap<CallKey, CallStats> = HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
 
+/// How often a call returned which error.
+#[map]
+pub static CALL_ERRORS: HashMap<CallKey, u64> = HashMap::with_max_entries(16384, BPF_F_NO_PREALLOC);
+
 /// One all-zero [`CallStats`], never written: too large to be made on the stack.
 #[map]
 pub static NO_CALLS: Array<CallStats> = Array::with_max_entries(1, 0);

@@ -121,6 +121,14 @@ fn take(ctx: &PerfEventContext, config: &Config, pid_tgid: u64, scratch: &mut Sc
     scratch.python_begun = 0;
     scratch.walk.registers = registers;
     scratch.walk.how = if returns { how::RETURN_ADDRESS } else { 0 };
+    // In a return probe's code the stack is that of the caller, to which it will jump.
+    if let Some(call) = calls::returning(&scratch.walk.open, registers.pc, registers.sp)
+        && call.return_address != 0
+    {
+        scratch.walk.registers.pc = call.return_address;
+        scratch.walk.registers.sp = call.sp + 8;
+        scratch.walk.how = how::RETURN_ADDRESS;
+    }
     scratch.walk.fs_base = read_kernel::<u64>(task as u64, config.task_fsbase).unwrap_or(0);
     // SAFETY: values are plain words, replaced whole.
     let space = unsafe { SPACE_OF.get(scratch.header.tgid) };

@@ -1,61 +1,77 @@
-//! Where to probe a driver library.
+//! Where to probe a driver or runtime library.
 
 use std::collections::HashSet;
 use std::fs::File;
 
 use object::read::elf::{Dyn as _, ElfFile64};
 use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache, ReadRef, elf};
+use profiler_ebpf::wire::Cookie;
 
-use super::CATALOGUE;
+use super::{Library, catalogue};
 use crate::process::ElfLoad;
 
 /// A place to put probes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeSite {
-    /// Index in [`CATALOGUE`].
-    pub function: u32,
     /// File offset of the instruction: arguments and return address are in place there.
     pub file_offset: u64,
+    /// What the probes carry.
+    pub cookie: Cookie,
+    /// It is worth a probe of its own where many cannot be put on at once.
+    pub common: bool,
 }
 
-/// Whether a mapped file is the CUDA driver library, by its file name or by what it calls itself.
-pub fn is_driver(path: &str, file: &File) -> bool {
-    path.rsplit('/')
-        .next()
-        .is_some_and(|name| name.starts_with("libcuda.so"))
-        || calls_itself_driver(file)
+/// Which library of CUDA's a mapped file is, by its file name or by what it calls itself.
+pub fn library_of(path: &str, file: &File) -> Option<Library> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    by_name(name.as_bytes()).or_else(|| {
+        let cache = ReadCache::new(file);
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+        by_name(so_name(&elf)?)
+    })
 }
 
-/// The probe sites of a driver library, one for each address: an alias at the address of another function
-/// is the same code and is counted once, under the name that comes first in the catalogue.
-pub fn probe_sites(file: &File) -> Vec<ProbeSite> {
+/// `libcuda.so.1`, `libcudart.so.12`, and what wheels that bring a copy make of it: `libcudart-1b2a3c4d.so.12`.
+fn by_name(name: &[u8]) -> Option<Library> {
+    if name.starts_with(b"libcuda.so") {
+        Some(Library::Driver)
+    } else if name.starts_with(b"libcudart.so") || name.starts_with(b"libcudart-") {
+        Some(Library::Runtime)
+    } else {
+        None
+    }
+}
+
+/// The probe sites of a library, one for each address: an alias at the address of another function is the same code
+/// and is counted once, under the name that comes first in the catalogue. A function may have several addresses, one
+/// for each symbol version.
+pub fn probe_sites(library: Library, file: &File) -> Vec<ProbeSite> {
     let cache = ReadCache::new(file);
     let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else {
         return Vec::new();
     };
     let load = ElfLoad::of(&elf);
-    let mut offsets: Vec<Option<u64>> = vec![None; CATALOGUE.len()];
+    let mut found = Vec::new();
     for symbol in elf
         .dynamic_symbols()
         .filter(|symbol| symbol.is_definition())
     {
-        let Ok(name) = symbol.name() else { continue };
-        let Some(index) = CATALOGUE.iter().position(|function| function.name == name) else {
-            continue;
-        };
-        offsets[index] = load.code_offset(symbol.address());
-    }
-    let mut taken = HashSet::new();
-    let mut sites = Vec::new();
-    for (function, offset) in (0u32..).zip(offsets) {
-        if let Some(offset) = offset.filter(|offset| taken.insert(*offset)) {
-            sites.push(ProbeSite {
-                function,
-                file_offset: offset + cheap_entry(&&cache, offset),
-            });
+        if let Ok(name) = symbol.name()
+            && let Some((id, function)) = catalogue().find(library, name)
+            && let Some(offset) = load.code_offset(symbol.address())
+        {
+            found.push((id, offset, function));
         }
     }
-    sites
+    found.sort_by_key(|(id, offset, _)| (*id, *offset));
+    let mut taken = HashSet::new();
+    found.retain(|(_, offset, _)| taken.insert(*offset));
+    let sites = found.iter().map(|(_, offset, function)| ProbeSite {
+        file_offset: offset + cheap_entry(&&cache, *offset),
+        cookie: function.cookie,
+        common: function.row.common,
+    });
+    sites.collect()
 }
 
 /// How far behind its start a function is best probed.
@@ -69,14 +85,6 @@ fn cheap_entry<'d>(data: &impl ReadRef<'d>, offset: u64) -> u64 {
     };
     let compares = code.starts_with(&[0x81, 0x3d]) && code[6..10] == 0x321c_ba00_u32.to_le_bytes();
     if compares && code[10] == 0x74 { 10 } else { 0 }
-}
-
-fn calls_itself_driver(file: &File) -> bool {
-    let cache = ReadCache::new(file);
-    let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else {
-        return false;
-    };
-    so_name(&elf).is_some_and(|name| name == b"libcuda.so.1")
 }
 
 fn so_name<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, Endianness, R>) -> Option<&'d [u8]> {

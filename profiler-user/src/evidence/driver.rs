@@ -9,12 +9,24 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
+use crate::cuda::code_name;
 use crate::profile::{CallStat, LatencyHistogram, Profile, ThreadId};
 
 use super::calling_line::calling_lines;
 use super::index::Index;
 use super::share::Part;
 use super::table::Table;
+
+/// An error that calls returned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorCode {
+    /// The number.
+    pub code: u32,
+    /// What it means, as in `out of memory`; none for a rare one.
+    pub name: Option<&'static str>,
+    /// How often.
+    pub count: u64,
+}
 
 /// What was measured of a function's calls.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,14 +35,24 @@ pub struct CallFigures {
     pub class: &'static str,
     /// Calls that began in the session: exact.
     pub count: u64,
+    /// Of these, made inside another call of the table, whose time holds theirs: the driver's, called by the runtime.
+    pub nested: u64,
     /// Calls per second of the session.
     pub per_second: f64,
     /// Calls whose return was seen: the base of the times.
     pub returned: u64,
     /// Those that returned an error.
     pub errors: u64,
+    /// Which errors, and how often.
+    pub error_codes: Vec<ErrorCode>,
+    /// Those that answered "not ready", which is no error.
+    pub not_ready: u64,
+    /// Bytes that the calls were to move or take; none where the arguments do not tell.
+    pub bytes: Option<u64>,
     /// Time in returned calls, in seconds.
     pub total_seconds: f64,
+    /// Of that, in nested ones.
+    pub nested_seconds: f64,
     /// Mean latency in nanoseconds; none if no call returned.
     pub mean_ns: Option<f64>,
     /// Latency half of the calls stay below, in nanoseconds.
@@ -160,12 +182,7 @@ fn merge(calls: &[&CallStat]) -> CallStat {
         .expect("a function is listed because it was called");
     let mut sum = (*first).clone();
     for call in rest {
-        sum.count += call.count;
-        sum.returned += call.returned;
-        sum.errors += call.errors;
-        sum.total_ns = sum.total_ns.saturating_add(call.total_ns);
-        sum.max_ns = sum.max_ns.max(call.max_ns);
-        sum.latency.merge(&call.latency);
+        sum.merge(call);
     }
     sum
 }
@@ -175,6 +192,7 @@ fn figures(profile: &Profile, call: &CallStat) -> CallFigures {
     CallFigures {
         class: call.class.text(),
         count: call.count,
+        nested: call.nested,
         per_second: if seconds > 0.0 {
             call.count as f64 / seconds
         } else {
@@ -182,7 +200,19 @@ fn figures(profile: &Profile, call: &CallStat) -> CallFigures {
         },
         returned: call.returned,
         errors: call.errors,
+        error_codes: call
+            .error_codes
+            .iter()
+            .map(|(code, count)| ErrorCode {
+                code: *code,
+                name: code_name(*code),
+                count: *count,
+            })
+            .collect(),
+        not_ready: call.not_ready,
+        bytes: call.bytes,
         total_seconds: call.total_ns as f64 / 1e9,
+        nested_seconds: call.nested_ns as f64 / 1e9,
         mean_ns: (call.returned > 0).then(|| call.total_ns as f64 / call.returned as f64),
         p50_ns: quantile(&call.latency, 0.5, call.max_ns),
         p99_ns: quantile(&call.latency, 0.99, call.max_ns),
@@ -255,6 +285,35 @@ mod tests {
             rows.iter().map(|row| row.tid).collect::<Vec<_>>(),
             [Some(11), Some(10), Some(11), None]
         );
+    }
+
+    /// Bytes, errors by code and nested calls of several threads add up.
+    #[test]
+    fn details_are_summed() {
+        let mut build = Build::new();
+        let process = build.process("python3", 10);
+        for (tid, bytes, codes) in [(10, 100, vec![(2, 1)]), (11, 50, vec![(2, 2), (12345, 1)])] {
+            let thread = build.thread(process, "a", tid);
+            build.calls(Some(thread), "cuMemAlloc_v2", 10, 1_000);
+            let call = build.profile.calls.last_mut().unwrap();
+            call.bytes = Some(bytes);
+            call.errors = codes.iter().map(|(_, count)| count).sum();
+            call.error_codes = codes.into_iter().collect();
+            (call.nested, call.nested_ns, call.not_ready) = (4, 4_000, 1);
+        }
+        let table = by_function(&Index::new(&build.profile, &OwnCode::default()), usize::MAX);
+        let figures = &table.rows[0].figures;
+        assert_eq!(
+            (figures.bytes, figures.errors, figures.nested),
+            (Some(150), 4, 8)
+        );
+        assert_eq!((figures.nested_seconds, figures.not_ready), (8e-6, 2));
+        let codes: Vec<_> = figures
+            .error_codes
+            .iter()
+            .map(|error| (error.code, error.name, error.count))
+            .collect();
+        assert_eq!(codes, [(2, Some("out of memory"), 3), (12345, None, 1)]);
     }
 
     /// Calls that never returned have a count and no times.

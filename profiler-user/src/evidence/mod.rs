@@ -29,7 +29,7 @@ mod table;
 pub(crate) mod testing;
 mod threads;
 
-pub use driver::{CallFigures, DriverRow, DriverThreadRow};
+pub use driver::{CallFigures, DriverRow, DriverThreadRow, ErrorCode};
 pub use functions::FunctionRow;
 pub use gil::{GilHolder, GilProcess};
 pub use own::OwnCode;

@@ -148,9 +148,14 @@ impl Build {
             function,
             class: CallClass::Launch,
             count,
+            nested: 0,
             returned: count,
             errors: 0,
+            error_codes: Default::default(),
+            not_ready: 0,
+            bytes: None,
             total_ns: count * ns,
+            nested_ns: 0,
             max_ns: ns,
             latency,
         });
@@ -238,5 +243,10 @@ pub(crate) fn training() -> Build {
     build.calls(Some(main), "cuStreamSynchronize", 120, 21_000_000);
     build.calls(Some(worker), "cuMemcpyHtoDAsync_v2", 600, 45_000);
     build.calls(Some(main), "cuMemcpyHtoDAsync_v2", 2, 45_000);
+    let copies = build.profile.calls.last_mut().expect("one was added");
+    (copies.bytes, copies.errors) = (Some(3 << 30), 1);
+    copies.error_codes.insert(700, 1);
+    build.calls(Some(main), "cudaMemcpyAsync", 1, 50_000);
+    build.profile.calls[2].nested = 1;
     build
 }

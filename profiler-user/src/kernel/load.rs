@@ -166,30 +166,49 @@ impl Kernel {
         Ok(())
     }
 
-    /// Puts a pair of probes on each of these functions of a file: its entry, and its return.
-    pub fn attach_calls(&mut self, file: &Path, sites: &[CallSite]) -> Result<(), KernelError> {
-        if let Some(multi) = &self.multi {
-            match multi.attach(file, sites) {
-                Ok(links) => {
-                    self.multi_links.extend(links);
-                    return Ok(());
-                }
-                // One place that cannot be probed is enough. The others can, each for itself.
-                Err(error) => tracing::debug!("probes on {}, together: {error}", file.display()),
-            }
+    /// Puts a pair of probes on each of these functions of a file: its entry, and its return. Returns how many are
+    /// left out: where each probe goes on and off by itself, only the common ones get one.
+    pub fn attach_calls(&mut self, file: &Path, sites: &[CallSite]) -> Result<usize, KernelError> {
+        if self.multi.is_some() {
+            return self.attach_together(file, sites).map(|()| 0);
         }
         let mut failed = Ok(());
-        for site in sites {
+        for site in sites.iter().filter(|site| site.common) {
             failed = failed.and(self.attach_call(file, *site));
         }
-        failed
+        let left_out = sites.iter().filter(|site| !site.common).count();
+        failed.map(|()| left_out)
+    }
+
+    /// One link for all; if one place cannot be probed, the halves, down to that place.
+    fn attach_together(&mut self, file: &Path, sites: &[CallSite]) -> Result<(), KernelError> {
+        let Some(multi) = &self.multi else {
+            return Ok(());
+        };
+        let error = match multi.attach(file, sites) {
+            Ok(links) => {
+                self.multi_links.extend(links);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        tracing::debug!("{} probes on {}: {error}", sites.len(), file.display());
+        match sites {
+            [] => Ok(()),
+            [site] => self.attach_call(file, *site),
+            _ => {
+                let (first, second) = sites.split_at(sites.len() / 2);
+                let first = self.attach_together(file, first);
+                self.attach_together(file, second).and(first)
+            }
+        }
     }
 
     fn attach_call(&mut self, file: &Path, site: CallSite) -> Result<(), KernelError> {
         for name in ["cuda_exit", "cuda_enter"] {
             let point = UProbeAttachPoint {
                 location: UProbeAttachLocation::AbsoluteOffset(site.file_offset),
-                cookie: Some(site.function.into()),
+                cookie: Some(site.cookie.0),
             };
             self.program::<UProbe>(name)?
                 .attach(point, file, UProbeScope::AllProcesses)
@@ -282,6 +301,20 @@ impl Kernel {
             .map(|entry| {
                 let (key, stats) = entry.map_err(|error| map_error("CALLS", &error))?;
                 Ok((pod_read_unaligned(&key), pod_read_unaligned(&stats)))
+            })
+            .collect()
+    }
+
+    /// How often calls returned which error: the key's code.
+    pub fn call_errors(&self) -> Result<Vec<(CallKey, u64)>, KernelError> {
+        let name = "CALL_ERRORS";
+        let map = self.ebpf.map(name).ok_or_else(|| missing_map(name))?;
+        let map: HashMap<_, [u8; size_of::<CallKey>()], u64> =
+            HashMap::try_from(map).map_err(|error| map_error(name, &error))?;
+        map.iter()
+            .map(|entry| {
+                let (key, count) = entry.map_err(|error| map_error(name, &error))?;
+                Ok((pod_read_unaligned(&key), count))
             })
             .collect()
     }

@@ -18,6 +18,7 @@ use aya_obj::generated::{
     BPF_F_UPROBE_MULTI_RETURN, bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_type,
 };
 use nix::libc;
+use profiler_ebpf::wire::Cookie;
 
 use super::KernelError;
 
@@ -26,8 +27,10 @@ use super::KernelError;
 pub struct CallSite {
     /// Where, as a file offset. All arguments and the return address are still in place there.
     pub file_offset: u64,
-    /// Which function it is, for the programs.
-    pub function: u32,
+    /// Which function it is, and how to read its arguments, for the programs.
+    pub cookie: Cookie,
+    /// It is probed also where each probe goes on and off by itself.
+    pub common: bool,
 }
 
 /// The probe programs, for links to many places.
@@ -81,7 +84,7 @@ impl MultiProbes {
     pub fn attach(&self, file: &Path, sites: &[CallSite]) -> io::Result<[OwnedFd; 2]> {
         let path = CString::new(file.as_os_str().as_bytes())?;
         let offsets: Vec<u64> = sites.iter().map(|site| site.file_offset).collect();
-        let cookies: Vec<u64> = sites.iter().map(|site| site.function.into()).collect();
+        let cookies: Vec<u64> = sites.iter().map(|site| site.cookie.0).collect();
         let link = |program: &OwnedFd, flags: u32| {
             // SAFETY: all zero is a valid value of this union of plain structs.
             let mut attr: bpf_attr = unsafe { std::mem::zeroed() };

@@ -1,5 +1,7 @@
 //! Counted driver calls.
 
+use std::collections::BTreeMap;
+
 use super::{StringId, ThreadId};
 
 /// What kind of work a driver call is.
@@ -16,16 +18,25 @@ pub enum CallClass {
     Memory = 4,
     /// Anything else.
     Other = 5,
+    /// Asks whether the GPU is done.
+    Poll = 6,
+    /// Loads code for the GPU, or finds it.
+    Module = 7,
+    /// Marks a place in a stream, or has a stream wait for one.
+    Event = 8,
 }
 
 impl CallClass {
     /// Every class.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::Launch,
         Self::Sync,
         Self::Copy,
         Self::Memory,
         Self::Other,
+        Self::Poll,
+        Self::Module,
+        Self::Event,
     ];
 
     /// The class in the reader's words.
@@ -36,6 +47,9 @@ impl CallClass {
             Self::Copy => "copy",
             Self::Memory => "memory",
             Self::Other => "other",
+            Self::Poll => "poll",
+            Self::Module => "module",
+            Self::Event => "event",
         }
     }
 
@@ -56,16 +70,52 @@ pub struct CallStat {
     pub class: CallClass,
     /// Calls that began during the session: exact.
     pub count: u64,
+    /// Of these, begun inside another counted call, whose figures hold them too: a driver call that the runtime made.
+    pub nested: u64,
     /// Calls whose return was seen: the base of the times.
     pub returned: u64,
     /// Those that returned an error code.
     pub errors: u64,
+    /// How often which: the sum is `errors`, less those beyond the kernel table's limit.
+    pub error_codes: BTreeMap<u32, u64>,
+    /// Those that answered "not ready", which is no error.
+    pub not_ready: u64,
+    /// Bytes that the calls which began were to move or take; `None` where the arguments do not tell.
+    pub bytes: Option<u64>,
     /// Time in returned calls.
     pub total_ns: u64,
+    /// Of that, in nested ones.
+    pub nested_ns: u64,
     /// The longest.
     pub max_ns: u64,
     /// Latencies of returned calls.
     pub latency: LatencyHistogram,
+}
+
+impl CallStat {
+    /// Adds the figures of another one, of the same function.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in [
+            (&mut self.count, other.count),
+            (&mut self.nested, other.nested),
+            (&mut self.returned, other.returned),
+            (&mut self.errors, other.errors),
+            (&mut self.not_ready, other.not_ready),
+            (&mut self.total_ns, other.total_ns),
+            (&mut self.nested_ns, other.nested_ns),
+        ] {
+            *mine = mine.saturating_add(theirs);
+        }
+        for (code, count) in &other.error_codes {
+            let sum = self.error_codes.entry(*code).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        if let Some(bytes) = other.bytes {
+            self.bytes = Some(self.bytes.unwrap_or(0).saturating_add(bytes));
+        }
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.latency.merge(&other.latency);
+    }
 }
 
 /// Counts per latency bucket: four buckets a power of two, so a quantile is known within 25 %.

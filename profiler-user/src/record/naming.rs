@@ -6,7 +6,7 @@ use profiler_ebpf::wire::{NativeFrame, PythonFrame, how};
 
 use super::generated::{GeneratedNames, is_memory};
 use super::reader::Codes;
-use crate::cuda::CATALOGUE;
+use crate::cuda::catalogue;
 use crate::process::{ElfLoad, FileId, FileTable, ProcessState, TargetMemory, TargetRoot};
 use crate::profile::{Frame, FrameId, FrameKind, Profile, StringId};
 use crate::python::{Interpreter, PythonBuild, is_plumbing};
@@ -300,15 +300,21 @@ impl Names for SampleNames<'_> {
         }
     }
 
-    fn call(&mut self, function: u32) -> FrameId {
-        let name = CATALOGUE
-            .get(function as usize)
-            .map_or("[unknown driver call]", |function| function.name);
+    fn call(&mut self, function: u32, inside: Option<&FrameId>) -> Option<FrameId> {
+        let name = catalogue()
+            .get(function)
+            .map_or("[unknown driver call]", |function| &function.name);
         let function = self.intern(name);
-        self.profile.intern_frame(Frame {
+        // The runtime's functions have their names in the file, as the driver's had before 470.
+        let named = |frame: &FrameId| {
+            let frame = self.profile.frame(*frame);
+            frame.kind == FrameKind::Native && frame.function == function
+        };
+        let frame = Frame {
             kind: FrameKind::Cuda,
             ..Frame::marker(function)
-        })
+        };
+        (!inside.is_some_and(named)).then(|| self.profile.intern_frame(frame))
     }
 
     fn marker(&mut self, text: &'static str) -> FrameId {

@@ -431,11 +431,14 @@ impl<W: Write> Pipeline<W> {
     }
 
     fn book_calls(&mut self) {
-        let calls = self.kernel().calls();
-        match calls {
-            Ok(calls) => {
+        let (calls, errors) = {
+            let kernel = self.kernel();
+            (kernel.calls(), kernel.call_errors())
+        };
+        match calls.and_then(|calls| Ok((calls, errors?))) {
+            Ok((calls, errors)) => {
                 let mut profile = std::mem::take(&mut self.profile);
-                add_calls(&mut profile, &calls, |profile, key| {
+                add_calls(&mut profile, &calls, &errors, |profile, key| {
                     let process =
                         self.tasks
                             .process(profile, &mut self.processes, key.tgid, "[exited]");

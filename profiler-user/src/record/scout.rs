@@ -15,6 +15,7 @@ use super::priority::Urgent;
 use super::pythons::Pythons;
 use super::reader::Interpreters;
 use super::unwinding::{UnwindLimits, Unwinding};
+use crate::cuda::LoaderPaths;
 use crate::kernel::Kernel;
 use crate::kernel::sideband::{MappingRecord, SidebandEvent};
 use crate::process::{
@@ -116,6 +117,11 @@ impl Scout {
         })
     }
 
+    /// Probes the libraries that a process would get if it asked for them.
+    pub fn expect(&mut self, paths: &LoaderPaths) {
+        self.with_kernel(|scout, kernel| scout.drivers.expect(kernel, paths));
+    }
+
     /// Looks at what is mapped now, and has the tables for it built for at most `patience`.
     pub fn scan(&mut self, patience: Duration) {
         let until = Instant::now() + patience;
@@ -197,7 +203,7 @@ impl Scout {
             self.make_room(Instant::now());
         }
         self.flush();
-        let mut notes = self.drivers.notes;
+        let mut notes = self.drivers.into_notes();
         notes.extend(self.pythons.notes());
         Scouted {
             notes,

@@ -12,6 +12,7 @@ use super::pipeline::{Batch, Pipeline};
 use super::reader::{Interpreters, Reader};
 use super::scout::{Scout, ScoutThread, Scouted};
 use super::{RecordError, Scope};
+use crate::cuda::LoaderPaths;
 use crate::kernel::Kernel;
 use crate::kernel::sideband::SidebandEvent;
 use crate::profile::Profile;
@@ -78,6 +79,11 @@ impl<W: Write + Send + 'static> Worker<W> {
             unwind_tables,
             interpreters.clone(),
         )?;
+        // A command gets our environment.
+        let library_path = matches!(scope, Scope::Command(_))
+            .then(|| std::env::var_os("LD_LIBRARY_PATH"))
+            .flatten();
+        scout.expect(&LoaderPaths { library_path });
         scout.scan(PATIENCE);
         let scout = scout.start()?;
         let (tasks, inbox) = mpsc::channel(QUEUE);

@@ -180,19 +180,33 @@ pub(super) fn call(row: schema::Call, profile: &Profile) -> Checked<CallStat> {
         ("returns of a call", Some(row.returned)),
         ("errors of a call", Some(row.errors)),
         ("latencies of a call", latencies),
+        ("nested calls", Some(row.nested)),
+        ("polls of a call", Some(row.not_ready)),
+        ("bytes of a call", row.bytes.or(Some(0))),
+        ("error codes", sum(row.error_count.iter().copied())),
     ] {
         at_most(what, figure.unwrap_or(u64::MAX), format::MAX_COUNT)?;
     }
     at_most("time in a call", row.max_ns, format::MAX_COUNT)?;
     at_most("time in a call", row.total_ns, format::MAX_COUNT)?;
+    at_most("time in nested calls", row.nested_ns, format::MAX_COUNT)?;
+    capped("error codes", row.error_code.len(), format::MAX_ERROR_CODES)?;
+    if row.error_code.len() != row.error_count.len() {
+        return Err("error codes and their counts differ in number".to_owned());
+    }
     Ok(CallStat {
         thread: thread.map(ThreadId),
         function: text(row.function, profile)?,
         class: known("class of a call", row.class, ids::call_class)?,
         count: row.count,
+        nested: row.nested,
         returned: row.returned,
         errors: row.errors,
+        error_codes: row.error_code.into_iter().zip(row.error_count).collect(),
+        not_ready: row.not_ready,
+        bytes: row.bytes,
         total_ns: row.total_ns,
+        nested_ns: row.nested_ns,
         max_ns: row.max_ns,
         latency: LatencyHistogram {
             counts: row.latency,

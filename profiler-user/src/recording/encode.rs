@@ -121,6 +121,12 @@ pub(super) fn call(call: &CallStat) -> schema::Call {
         total_ns: call.total_ns,
         max_ns: call.max_ns,
         latency: call.latency.counts.clone(),
+        nested: call.nested,
+        nested_ns: call.nested_ns,
+        not_ready: call.not_ready,
+        bytes: call.bytes,
+        error_code: call.error_codes.keys().copied().collect(),
+        error_count: call.error_codes.values().copied().collect(),
     }
 }
 

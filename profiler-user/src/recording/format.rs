@@ -37,6 +37,8 @@ pub const MAX_TASKS: usize = 1 << 22;
 pub const MAX_SAMPLE_KEYS: usize = 1 << 24;
 /// Most rows of counted calls.
 pub const MAX_CALLS: usize = 1 << 18;
+/// Error codes of one row of calls: as many as the kernel side keeps in all.
+pub const MAX_ERROR_CODES: usize = 1 << 14;
 /// Latest time in a session, in nanoseconds: 2.2 years.
 pub const MAX_TIME_NS: u64 = 1 << 56;
 /// Highest count and highest sum of counts: additions of a few such numbers do not overflow.

@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(known(gil), [0, 1, 2, 3]);
         assert_eq!(known(truncation), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!(known(loss), [1, 2, 3, 4]);
-        assert_eq!(known(call_class), [1, 2, 3, 4, 5]);
+        assert_eq!(known(call_class), [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 
     /// Each number leads back to the value it was made from.

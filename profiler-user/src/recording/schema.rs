@@ -155,6 +155,18 @@ pub struct Call {
     pub max_ns: u64,
     #[prost(uint64, repeated, tag = "9")]
     pub latency: Vec<u64>,
+    #[prost(uint64, tag = "10")]
+    pub nested: u64,
+    #[prost(uint64, tag = "11")]
+    pub nested_ns: u64,
+    #[prost(uint64, tag = "12")]
+    pub not_ready: u64,
+    #[prost(uint64, optional, tag = "13")]
+    pub bytes: Option<u64>,
+    #[prost(uint32, repeated, tag = "14")]
+    pub error_code: Vec<u32>,
+    #[prost(uint64, repeated, tag = "15")]
+    pub error_count: Vec<u64>,
 }
 
 /// The accounting and notes as they stood at `time_ns`.

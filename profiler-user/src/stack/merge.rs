@@ -71,8 +71,8 @@ pub trait Names {
     fn native(&mut self, frame: &NativeFrame) -> NativeName<Vec<Self::Frame>>;
     /// A Python frame.
     fn python(&mut self, frame: &PythonFrame) -> PythonName<Self::Frame>;
-    /// A driver call by its catalogue id.
-    fn call(&mut self, function: u32) -> Self::Frame;
+    /// A driver call by its catalogue id; `None` where the frame directly inside, its own code, has the name already.
+    fn call(&mut self, function: u32, inside: Option<&Self::Frame>) -> Option<Self::Frame>;
     /// A marker.
     fn marker(&mut self, text: &'static str) -> Self::Frame;
     /// Whether the process was found to run a Python that is understood.
@@ -174,7 +174,8 @@ fn user_frames<N: Names>(
         any_guessed |= sample.native[index].how & (how::GUESSED | how::FOLLOWED) != 0;
         // Everything up to here has a stack pointer below the call's: it is inside.
         if let Some((id, _)) = call.take_if(|(_, sp)| extent.start > *sp) {
-            frames.push(names.call(id));
+            let call = names.call(id, frames.last());
+            frames.extend(call);
         }
         // Python frames stand for their evaluator, and for the machinery that led to it. An evaluator that has none is
         // about to begin one, or has just ended it.
@@ -286,7 +287,8 @@ fn rest<N: Names>(
         frames.push(names.marker(NATIVE_CUT));
     }
     frames.extend(inner.iter().map(|frame| names.python(frame).frame));
-    frames.extend(call.map(|(id, _)| names.call(id)));
+    let call = call.and_then(|(id, _)| names.call(id, frames.last()));
+    frames.extend(call);
     if !joined && inner.is_empty() {
         frames.push(names.marker(NATIVE_CUT));
     }

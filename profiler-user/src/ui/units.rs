@@ -60,6 +60,28 @@ pub(super) fn latency(ns: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// A number of bytes in three digits: `512 B`, `1.50 KiB`, `23.0 GiB`.
+pub(super) fn bytes(count: u64) -> String {
+    let mut value = count as f64;
+    let mut units = ["KiB", "MiB", "GiB", "TiB", "PiB"].into_iter();
+    if value < 999.5 {
+        return format!("{count} B");
+    }
+    let mut unit = "B";
+    while value >= 999.5
+        && let Some(next) = units.next()
+    {
+        value /= 1024.0;
+        unit = next;
+    }
+    let decimals = match value {
+        _ if value < 9.995 => 2,
+        _ if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
 /// A rate in three digits or more: `0.25`, `12.5`, `4321`.
 pub(super) fn rate(per_second: f64) -> String {
     let decimals = match per_second {
@@ -83,6 +105,19 @@ mod tests {
         assert_eq!(small_part(&Part::new(12, 18_775, "")), "0.06 %");
         assert_eq!(small_part(&Part::new(1, 1_000_000, "")), "<0.01 %");
         assert_eq!(small_part(&Part::new(0, 1_000_000, "")), "0.00 %");
+    }
+
+    /// Bytes have three digits in every unit.
+    #[test]
+    fn bytes_in_every_unit() {
+        let texts = [0, 999, 1000, 1536, 102_400, 1 << 30, 23 << 30, 1 << 59].map(bytes);
+        assert_eq!(
+            texts,
+            [
+                "0 B", "999 B", "0.98 KiB", "1.50 KiB", "100 KiB", "1.00 GiB", "23.0 GiB",
+                "512 PiB"
+            ]
+        );
     }
 
     /// Sizes in one unit, and none that is there reads as nothing.

@@ -8,6 +8,7 @@ mod accounting;
 mod accuracy;
 mod bad_input;
 mod cuda;
+mod cuda_mix;
 mod cuda_timing;
 mod debug_files;
 mod fixtures;

@@ -125,12 +125,7 @@ impl Merger {
             self.calls.insert((thread, function), call);
             return;
         };
-        add(&mut sum.count, call.count);
-        add(&mut sum.returned, call.returned);
-        add(&mut sum.errors, call.errors);
-        add(&mut sum.total_ns, call.total_ns);
-        sum.max_ns = sum.max_ns.max(call.max_ns);
-        sum.latency.merge(&call.latency);
+        sum.merge(call);
     }
 
     /// Adds a note, once.

@@ -7,7 +7,7 @@ use super::*;
 
 /// 42 is the interpreter's evaluator, 43 its calling machinery, 1 a root, 13 not behind a call. 300 to 309 lie in a function
 /// that begins at 300 and has a frame pointer from 305 on; 310 calls it, 311 another one, 312 one that is not told.
-/// 320 is as 300, but replaces its return address.
+/// 320 is as 300, but replaces its return address. 330 has the name of the open call.
 #[derive(Default)]
 struct Letters {
     python: bool,
@@ -59,8 +59,8 @@ impl Names for Letters {
         }
     }
 
-    fn call(&mut self, function: u32) -> String {
-        format!("cuda{function}")
+    fn call(&mut self, function: u32, inside: Option<&String>) -> Option<String> {
+        (inside.map(String::as_str) != Some("n330")).then(|| format!("cuda{function}"))
     }
 
     fn marker(&mut self, text: &'static str) -> String {
@@ -284,6 +284,12 @@ fn a_driver_call_finds_its_place() {
     inside.header.open_call = 8;
     inside.header.open_call_sp = 30;
     assert_eq!(merged(&inside).0, "n200 n201 cuda7 n202 n1");
+    inside.native[1].pc = 330;
+    assert_eq!(
+        merged(&inside).0,
+        "n200 n330 n202 n1",
+        "it is named already"
+    );
     // The walk ended inside the driver: the call follows, then the callers in Python.
     let mut cut = sample(&[(200, 10)], &[(1, 0), (2, 50)]);
     cut.header.native_end = NativeEnd::NoFramePointer as u8;
