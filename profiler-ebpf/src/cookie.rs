@@ -34,7 +34,7 @@ pub const NOT_READY: u32 = 600;
 
 /// The most bytes one call is believed to move; more is taken as an argument that means something else.
 pub const MAX_CALL_BYTES: u64 = 1 << 48;
-/// The most bytes that are added up for one [`CallKey`].
+/// The most bytes that are added up for one [`crate::wire::CallKey`].
 pub const MAX_SUM_BYTES: u64 = 1 << 59;
 
 impl Cookie {
