@@ -196,7 +196,9 @@ impl Program {
 
     fn is_at(&self, frame: &Frame, place: Place) -> bool {
         let own = frame.module == self.name;
-        let function = frame.function.as_str();
+        // Rust's symbols have their crate before them, its debug information does not.
+        let full = frame.function.as_str();
+        let function = full.strip_prefix("rust_chain::").unwrap_or(full);
         let library = |names: &[&str]| names.iter().any(|name| frame.module.starts_with(name));
         match place {
             Place::Own(name) => own && function == name,
