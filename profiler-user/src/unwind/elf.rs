@@ -130,6 +130,15 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
         name().is_some_and(|name| name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl"))
     }
 
+    /// What a library calls itself.
+    pub fn so_name(&self) -> Option<&'d [u8]> {
+        const MAX_BYTES: u64 = 256;
+        let strings = self.dynamic(elf::DT_STRTAB)?;
+        let at = strings.checked_add(self.dynamic(elf::DT_SONAME)?)?;
+        let bytes = self.loaded(at, MAX_BYTES)?;
+        bytes.split(|byte| *byte == 0).next()
+    }
+
     /// The first value of a dynamic tag.
     pub fn dynamic(&self, tag: i64) -> Option<u64> {
         let (address, size) = self.segment(elf::PT_DYNAMIC)?;

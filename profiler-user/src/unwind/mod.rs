@@ -30,6 +30,7 @@ mod tests;
 mod text;
 mod trampoline;
 mod uncovered;
+mod vendor;
 
 use std::fs::File;
 
@@ -128,6 +129,9 @@ fn build_from<'d, R: ReadRef<'d>>(
         Some(table) => table,
         None => &Table::empty(&text),
     };
+    if !vendor::may_be_followed(&elf) {
+        return described.ok_or(UnwindError::NoFrames);
+    }
     let uncovered = Uncovered::of(&elf, &text, table);
     match make.derived(&uncovered)? {
         Some(derived) => complete(table, &text, &derived),

@@ -265,3 +265,20 @@ fn programs_without_unwind_data() {
     assert_eq!(unknown.count(), 0);
     assert!(table.stats.derived > 5);
 }
+
+/// NVIDIA's libraries are not followed, whatever their files are called.
+#[test]
+fn some_code_is_not_followed() {
+    let test = "unwind::code::tests::some_code_is_not_followed";
+    for (name, followed) in [("libcublasLt.so.13", false), ("libcurl.so.4", true)] {
+        let name = format!("-Wl,-soname,{name}");
+        let flags = ["-shared", "-fPIC", "-fno-asynchronous-unwind-tables", &name];
+        let Some(fixture) = Fixture::build(test, &flags) else {
+            return;
+        };
+        // Without the code's help there may be nothing to make a table of.
+        let table = crate::unwind::build(&File::open(&fixture.path).unwrap());
+        let derived = table.is_ok_and(|table| table.stats.derived > 0);
+        assert_eq!(derived, followed, "{name}");
+    }
+}
