@@ -167,6 +167,11 @@ fn max_open_files() -> usize {
         .min(2 * MAX_FILES)
 }
 
+/// Whether a file opened by its mapping is the one that was mapped: another may have been mapped there since.
+fn is_same(file: &File, key: &FileKey) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_ino == key.inode)
+}
+
 /// Opens a mapped file: by the mapping itself, which also finds deleted and replaced files; else by its
 /// path in the process's own root, if what lies there has the same inode.
 fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
@@ -176,7 +181,10 @@ fn open_mapped(key: &FileKey, pid: u32, start: u64, end: u64) -> Option<File> {
     if key.inode == 0 {
         return None;
     }
-    if let Ok(file) = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
+    let link = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
+    if let Ok(file) = File::open(&link)
+        && is_same(&file, key)
+    {
         return Some(file);
     }
     let (root, ours) = match TargetRoot::of(pid) {
