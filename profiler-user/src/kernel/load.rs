@@ -81,12 +81,12 @@ impl Kernel {
     fn load_programs(&mut self) -> Result<(), KernelError> {
         for name in ["sample", "walk_native", "walk_python"] {
             let program = self.program::<PerfEvent>(name)?;
-            retried(|| program.load()).map_err(|error| refused(name, &error))?;
+            loaded(|| program.load()).map_err(|error| refused(name, &error))?;
         }
         self.set_stages()?;
         for name in ["cuda_enter", "cuda_exit"] {
             let program = self.program::<UProbe>(name)?;
-            retried(|| program.load()).map_err(|error| refused(name, &error))?;
+            loaded(|| program.load()).map_err(|error| refused(name, &error))?;
         }
         for (name, tracepoint) in [
             ("task_fork", "sched_process_fork"),
@@ -94,7 +94,7 @@ impl Kernel {
             ("task_exit", "sched_process_exit"),
         ] {
             let program = self.program::<RawTracePoint>(name)?;
-            retried(|| program.load()).map_err(|error| refused(name, &error))?;
+            loaded(|| program.load()).map_err(|error| refused(name, &error))?;
             program
                 .attach(tracepoint)
                 .map_err(|error| not_attached(tracepoint, &error))?;
@@ -435,17 +435,27 @@ pub(super) fn map_error(map: &'static str, error: &dyn std::error::Error) -> Ker
 }
 
 /// Loads, again if need be: the verifier gives up (EAGAIN) when a signal comes in.
-fn retried(mut load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+fn loaded(load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    retried(load, |error| {
+        matches!(error, ProgramError::LoadError { io_error, .. }
+            if io_error.kind() == io::ErrorKind::WouldBlock)
+    })
+}
+
+/// Tries again what a signal has interrupted.
+pub(super) fn retried<T, E>(
+    mut attempt: impl FnMut() -> Result<T, E>,
+    is_interrupted: impl Fn(&E) -> bool,
+) -> Result<T, E> {
     /// As many signals as a user sends in the half second of loading.
     const TRIES: usize = 10;
     for _ in 1..TRIES {
-        match load() {
-            Err(ProgramError::LoadError { io_error, .. })
-                if io_error.kind() == io::ErrorKind::WouldBlock => {}
+        match attempt() {
+            Err(error) if is_interrupted(&error) => {}
             other => return other,
         }
     }
-    load()
+    attempt()
 }
 
 fn refused(program: &str, error: &dyn std::error::Error) -> KernelError {

@@ -21,6 +21,7 @@ use nix::libc;
 use profiler_ebpf::wire::Cookie;
 
 use super::KernelError;
+use super::load::retried;
 
 /// A driver function to probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +128,7 @@ fn load_program(instructions: &[bpf_insn], license: &CString) -> io::Result<Owne
 ///
 /// Pointers in `attr` must be valid for what the command does with them.
 unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
-    loop {
+    let attempt = || {
         // SAFETY: the caller answers for the pointers in `attr`, whose size is right.
         let result = unsafe {
             libc::syscall(
@@ -137,19 +138,18 @@ unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
                 size_of::<bpf_attr>(),
             )
         };
-        if let Ok(descriptor) = i32::try_from(result)
-            && descriptor >= 0
-        {
+        match i32::try_from(result) {
             // SAFETY: a new descriptor that nobody else has.
-            return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) });
+            Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+            _ => Err(io::Error::last_os_error()),
         }
-        let error = io::Error::last_os_error();
-        // The verifier gives up when a signal comes.
-        if error.raw_os_error() != Some(libc::EAGAIN) && error.kind() != io::ErrorKind::Interrupted
-        {
-            return Err(error);
-        }
-    }
+    };
+    retried(attempt, |error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+        )
+    })
 }
 
 /// A map of the kinds that the probe programs use.

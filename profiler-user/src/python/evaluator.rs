@@ -4,11 +4,13 @@
 //! some builds the symbol covers a few hundred bytes, and the loop itself lies where no symbol is. Such a part is
 //! reached by jumps, and its unwind data shows that it begins in the middle of a function, with a frame already made.
 
-use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection as _,
-};
+use std::ops::ControlFlow;
+
+use gimli::{CfaRule, UnwindContext};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object as _, ObjectSection as _, ReadRef};
+
+use crate::unwind::{FrameEntry, for_each_frame_entry};
 
 /// The function's symbol.
 pub(super) const SYMBOL: &str = "_PyEval_EvalFrameDefault";
@@ -62,39 +64,33 @@ fn middles<'d, R: ReadRef<'d>>(
     elf: &ElfFile64<'d, Endianness, R>,
     targets: &[u64],
 ) -> Option<Vec<(u64, u64)>> {
-    let section = elf.section_by_name(".eh_frame")?;
-    let frames = EhFrame::new(section.data().ok()?, LittleEndian);
-    let bases = BaseAddresses::default().set_eh_frame(section.address());
     let mut context = UnwindContext::new();
     let mut found = Vec::new();
-    let mut entries = frames.entries(&bases);
-    // An entry that cannot be read ends the list: what came before it stands.
-    while let Ok(Some(entry)) = entries.next() {
-        let CieOrFde::Fde(partial) = entry else {
-            continue;
-        };
-        let Ok(entry) =
-            partial.parse(|section, bases, offset| section.cie_from_offset(bases, offset))
-        else {
-            continue;
-        };
-        let start = entry.initial_address();
-        let range = start..start.saturating_add(entry.len());
-        let next = targets.partition_point(|target| *target < range.start);
-        if !targets
-            .get(next)
-            .is_some_and(|target| range.contains(target))
-        {
-            continue;
-        }
-        let row = entry.unwind_info_for_address(&frames, &bases, &mut context, start);
-        let at_entry = row.is_ok_and(|row| {
-            matches!(row.cfa(), CfaRule::RegisterAndOffset { register, offset: 8 } if *register == RSP)
-        });
-        if !at_entry && found.len() < MAX_PARTS {
-            found.push((range.start, range.end));
-        }
-    }
+    for_each_frame_entry(
+        elf,
+        |FrameEntry {
+             entry,
+             frames,
+             bases,
+         }| {
+            let start = entry.initial_address();
+            let range = start..start.saturating_add(entry.len());
+            let next = targets.partition_point(|target| *target < range.start);
+            let is_target = targets
+                .get(next)
+                .is_some_and(|target| range.contains(target));
+            if is_target {
+                let row = entry.unwind_info_for_address(frames, bases, &mut context, start);
+                let at_entry = row.is_ok_and(|row| {
+                matches!(row.cfa(), CfaRule::RegisterAndOffset { register, offset: 8 } if *register == RSP)
+            });
+                if !at_entry && found.len() < MAX_PARTS {
+                    found.push((range.start, range.end));
+                }
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
     Some(found)
 }
 

@@ -401,11 +401,13 @@ impl Scout {
                 self.with_kernel(|scout, kernel| scout.pythons.found(kernel, pid, &build, bias));
             }
         }
-        self.unwinding.map(pid, mapping);
         if file.is_none() && self.unwind_tables {
             self.made.remapped(pid, mapping.start);
-            self.read_code(pid, mapping.start, record.bytes);
+            if self.read_code(pid, mapping.start, record.bytes) {
+                return;
+            }
         }
+        self.unwinding.map(pid, mapping);
     }
 
     /// Looks again at code made at run time.
@@ -415,14 +417,14 @@ impl Scout {
         }
     }
 
-    /// Follows the code in memory without a file, if there is any that was not there before.
-    fn read_code(&mut self, pid: u32, start: u64, bytes: u64) {
+    /// Follows the code in memory without a file and maps it; false if there is none that was not there before.
+    fn read_code(&mut self, pid: u32, start: u64, bytes: u64) -> bool {
         let Some(made) = self.made.read(pid, start, bytes) else {
-            return;
+            return false;
         };
         let end = start + bytes;
         let Some(id) = self.files.intern(made.key, pid, start, end) else {
-            return;
+            return false;
         };
         let (python, driver) = (None, false);
         let known = self.seen.insert(id, Seen { python, driver }).is_some();
@@ -441,6 +443,7 @@ impl Scout {
             file: Some(id),
         };
         self.unwinding.map(pid, mapping);
+        true
     }
 
     /// Looks into a file that was not seen before.

@@ -3,13 +3,14 @@
 //! Stripped code keeps it: so a place in it can at least be told to be in one function or another.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection as _};
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object as _, ObjectSection as _, ReadCache};
+use object::{Endianness, ReadCache};
 use rustc_hash::FxHashMap;
 
 use crate::process::{ElfLoad, FileId};
+use crate::unwind::{FrameEntry, for_each_frame_entry};
 
 /// Functions kept per file; a file with more is not told apart.
 const MAX_FUNCTIONS: usize = 1 << 21;
@@ -77,33 +78,18 @@ fn read(file: &File) -> Option<Vec<(u64, u64)>> {
     let cache = ReadCache::new(file);
     let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let load = ElfLoad::of(&elf);
-    let section = elf.section_by_name(".eh_frame")?;
-    let frames = EhFrame::new(section.data().ok()?, LittleEndian);
-    let bases = BaseAddresses::default()
-        .set_eh_frame(section.address())
-        .set_text(
-            elf.section_by_name(".text")
-                .map_or(0, |text| text.address()),
-        );
     let mut functions = Vec::new();
-    let mut entries = frames.entries(&bases);
-    // An entry that cannot be read ends the list: what came before it stands.
-    while let Ok(Some(entry)) = entries.next() {
-        let CieOrFde::Fde(partial) = entry else {
-            continue;
-        };
-        let Ok(entry) =
-            partial.parse(|section, bases, offset| section.cie_from_offset(bases, offset))
-        else {
-            continue;
-        };
-        let Some(start) = load.code_offset(entry.initial_address()) else {
-            continue;
-        };
-        functions.push((start, start.saturating_add(entry.len())));
-        if functions.len() > MAX_FUNCTIONS {
-            return None;
+    for_each_frame_entry(&elf, |FrameEntry { entry, .. }| {
+        if let Some(start) = load.code_offset(entry.initial_address()) {
+            functions.push((start, start.saturating_add(entry.len())));
         }
+        if functions.len() > MAX_FUNCTIONS {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    if functions.len() > MAX_FUNCTIONS {
+        return None;
     }
     functions.sort_unstable();
     Some(functions)

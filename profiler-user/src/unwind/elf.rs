@@ -123,11 +123,8 @@ impl<'d, R: ReadRef<'d>> Elf<'d, R> {
 
     /// Whether it is the library that loads all others, by its own name: the kernel starts programs in it.
     pub fn is_loader(&self) -> bool {
-        let name = || {
-            let names = self.dynamic(elf::DT_STRTAB)?;
-            self.loaded(names.checked_add(self.dynamic(elf::DT_SONAME)?)?, 8)
-        };
-        name().is_some_and(|name| name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl"))
+        let name = self.so_name();
+        name.is_some_and(|name| name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl"))
     }
 
     /// What a library calls itself.

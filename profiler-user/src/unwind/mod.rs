@@ -16,6 +16,7 @@ mod code;
 mod common;
 mod complete;
 mod elf;
+mod entries;
 mod error;
 mod evaluate;
 mod expression;
@@ -37,6 +38,7 @@ use std::fs::File;
 use object::{ReadCache, ReadRef};
 
 pub use cache::{Cache, CacheStats};
+pub use entries::{FrameEntry, for_each_frame_entry};
 pub use error::UnwindError;
 pub use table::{Table, TableStats, Unfit, UnfitCounts};
 
@@ -125,13 +127,13 @@ fn build_from<'d, R: ReadRef<'d>>(
     let debug = debug.and_then(|debug| Elf::parse(debug).ok());
     let text = elf.text()?;
     let described = described(&elf, debug.as_ref(), &text, make)?;
+    if !vendor::may_be_followed(&elf) {
+        return described.ok_or(UnwindError::NoFrames);
+    }
     let table = match &described {
         Some(table) => table,
         None => &Table::empty(&text),
     };
-    if !vendor::may_be_followed(&elf) {
-        return described.ok_or(UnwindError::NoFrames);
-    }
     let uncovered = Uncovered::of(&elf, &text, table);
     match make.derived(&uncovered)? {
         Some(derived) => complete(table, &text, &derived),

@@ -47,6 +47,12 @@ fn split(scratch: &Scratch, flags: &[&str]) -> (PathBuf, PathBuf) {
     (program, debug)
 }
 
+/// Gives a program a link to a debug file.
+fn link(program: &Path, debug: &Path) {
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    run("objcopy", &[&link, &program]);
+}
+
 fn record(words: &[&dyn AsRef<Path>]) -> Recorded {
     let words = words.iter().map(|word| word.as_ref());
     Recorder::new().hertz(499).command(words).run()
@@ -93,13 +99,7 @@ fn by_link() {
     for folder in ["", ".debug"] {
         let scratch = Scratch::new();
         let (program, debug) = split(&scratch, &["-Wl,--build-id=none"]);
-        run(
-            "objcopy",
-            &[
-                &format!("--add-gnu-debuglink={}", debug.display()),
-                &program,
-            ],
-        );
+        link(&program, &debug);
         fs::create_dir_all(scratch.path(folder)).unwrap();
         fs::rename(&debug, scratch.path(folder).join("chain.debug")).unwrap();
         assert_whole(&record(&[&program, &"0.6"]));
@@ -127,13 +127,7 @@ fn a_link_that_leads_nowhere() {
     require_bpf!();
     let scratch = Scratch::new();
     let (program, debug) = split(&scratch, &["-Wl,--build-id=none"]);
-    run(
-        "objcopy",
-        &[
-            &format!("--add-gnu-debuglink={}", debug.display()),
-            &program,
-        ],
-    );
+    link(&program, &debug);
     // The same name, another program.
     fs::copy(&program, &debug).unwrap();
     let recorded = record(&[&program, &"0.6"]);
@@ -165,13 +159,7 @@ fn own_symbols_stay() {
     let debug = scratch.path("chain.debug");
     run("objcopy", &[&"--only-keep-debug", &program, &debug]);
     run("objcopy", &[&"--strip-debug", &program]);
-    run(
-        "objcopy",
-        &[
-            &format!("--add-gnu-debuglink={}", debug.display()),
-            &program,
-        ],
-    );
+    link(&program, &debug);
     fs::write(&debug, "not what it was").unwrap();
     let recorded = record(&[&program, &"0.6"]);
     let folded = recorded.folded();

@@ -262,37 +262,32 @@ fn fills(instruction: &Instruction) -> bool {
 /// Leaves out functions that go on in each other's code with different rules.
 fn consistent(mut functions: Vec<Function>) -> Vec<Function> {
     let mut bad = vec![false; functions.len()];
-    for (index, function) in functions.iter().enumerate() {
-        for (address, rule) in &function.joins {
-            let owner = functions.iter().position(|other| {
-                other
-                    .pieces
-                    .iter()
-                    .any(|piece| (piece.start..piece.end).contains(address))
-            });
-            let same =
-                owner.is_some_and(|owner| rule_at(&functions[owner], *address) == Some(*rule));
-            if !same {
-                bad[index] = true;
-                if let Some(owner) = owner {
-                    bad[owner] = true;
+    {
+        let mut pieces: Vec<(usize, &Piece)> = (0..)
+            .zip(&functions)
+            .flat_map(|(owner, function)| function.pieces.iter().map(move |piece| (owner, piece)))
+            .collect();
+        pieces.sort_unstable_by_key(|(_, piece)| piece.start);
+        for (index, function) in functions.iter().enumerate() {
+            for (address, rule) in &function.joins {
+                let next = pieces.partition_point(|(_, piece)| piece.start <= *address);
+                let there = next.checked_sub(1).and_then(|at| pieces.get(at));
+                let there = there.filter(|(_, piece)| *address < piece.end);
+                if there.and_then(|(_, piece)| rule_at(piece, *address)) != Some(*rule) {
+                    bad[index] = true;
+                    if let Some((owner, _)) = there {
+                        bad[*owner] = true;
+                    }
                 }
             }
         }
     }
-    let mut index = 0;
-    functions.retain(|_| {
-        index += 1;
-        !bad[index - 1]
-    });
+    let mut bad = bad.into_iter();
+    functions.retain(|_| bad.next() == Some(false));
     functions
 }
 
-fn rule_at(function: &Function, address: u32) -> Option<Rule> {
-    let piece = function
-        .pieces
-        .iter()
-        .find(|piece| (piece.start..piece.end).contains(&address))?;
+fn rule_at(piece: &Piece, address: u32) -> Option<Rule> {
     let next = piece.rows.partition_point(|(at, _)| *at <= address);
     Some(piece.rows.get(next.checked_sub(1)?)?.1)
 }
