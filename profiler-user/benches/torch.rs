@@ -83,6 +83,7 @@ fn measure(python: &str, options: &[&str]) -> Profile {
         scope: Scope::Pids(vec![training.0.id()]),
         ring_bytes: 8 << 20,
         unwind_tables: true,
+        native_all: false,
         debug_object: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

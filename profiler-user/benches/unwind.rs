@@ -84,6 +84,7 @@ fn measure(program: &OsString, unwind_tables: bool) -> Measured {
         scope: Scope::Command(vec![program.clone(), "4".into()]),
         ring_bytes: 8 << 20,
         unwind_tables,
+        native_all: false,
         debug_object: None,
     };
     let counting = RunTimeCounting::start().unwrap();

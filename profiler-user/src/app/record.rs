@@ -136,6 +136,7 @@ fn settings(request: &RecordRequest) -> Result<RecordSettings, Failure> {
         scope,
         ring_bytes: request.ring_bytes,
         unwind_tables: true,
+        native_all: request.native_all,
         debug_object,
     })
 }

@@ -57,6 +57,11 @@ pub(super) struct RecordArguments {
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99)]
     pub frequency: u32,
 
+    /// Keep the interpreter's own frames (`_PyEval_EvalFrameDefault`, calling machinery) between Python
+    /// frames; by default the Python frames stand for them
+    #[arg(long)]
+    pub native_all: bool,
+
     /// Write this file; may be repeated. The ending decides the format: .wstk (the recording), .folded or
     /// .txt (stacks for flame graphs), .json (the report) [default: wholestack.wstk]
     #[arg(short, long, value_name = "FILE")]

@@ -46,6 +46,8 @@ pub struct RecordRequest {
     pub duration: Option<Duration>,
     /// Samples per second and busy CPU.
     pub frequency_hz: u32,
+    /// Show the interpreter's own calling machinery too.
+    pub native_all: bool,
     /// Files to write.
     pub outputs: Vec<PathBuf>,
     /// Size of the kernel's ring in bytes.
@@ -96,6 +98,7 @@ impl From<RecordArguments> for RecordRequest {
             command: arguments.command,
             duration: arguments.duration,
             frequency_hz: arguments.frequency,
+            native_all: arguments.native_all,
             outputs: if arguments.output.is_empty() {
                 vec![PathBuf::from("wholestack.wstk")]
             } else {

@@ -67,6 +67,8 @@ pub struct RecordSettings {
     pub ring_bytes: u32,
     /// Walk native code by unwind tables; without, by frame pointer alone: only to compare the two.
     pub unwind_tables: bool,
+    /// Show the interpreter's own calling machinery too.
+    pub native_all: bool,
     /// A kernel object with log lines, for debugging; `None` for the one that ships.
     pub debug_object: Option<Vec<u8>>,
 }

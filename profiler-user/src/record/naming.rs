@@ -51,6 +51,8 @@ const GENERATED: &str = "[jit]";
 /// Every source of names, kept for the whole recording.
 #[derive(Default)]
 pub(super) struct NameSources {
+    /// Show the interpreter's calling machinery too.
+    pub keep_machinery: bool,
     pub native: NativeSymbols,
     pub kernel: KernelSymbols,
     pub generated: GeneratedNames,
@@ -256,7 +258,8 @@ impl Names for SampleNames<'_> {
                 ..name
             };
         }
-        let shown = if returns != 0 && in_python && self.interpreter.is_some() {
+        let folds = !self.sources.keep_machinery && in_python && self.interpreter.is_some();
+        let shown = if returns != 0 && folds {
             without_machinery(&place.functions)
         } else {
             &place.functions
@@ -324,6 +327,10 @@ impl Names for SampleNames<'_> {
 
     fn runs_python(&self) -> bool {
         self.interpreter.is_some()
+    }
+
+    fn keeps_machinery(&self) -> bool {
+        self.sources.keep_machinery
     }
 
     fn frames_match_by_order(&self) -> bool {

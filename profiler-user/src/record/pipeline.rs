@@ -12,7 +12,7 @@ use super::naming::{NameSources, SampleNames};
 use super::reader::{Codes, Event};
 use super::scout::Scouted;
 use super::tasks::Tasks;
-use super::{RecordError, Scope};
+use super::{RecordError, RecordSettings, Scope};
 use crate::kernel::ring::{RawEvent, RawSample};
 use crate::kernel::sideband::SidebandEvent;
 use crate::kernel::{Kernel, monotonic_ns};
@@ -72,15 +72,19 @@ impl<W: Write> Pipeline<W> {
     pub fn start(
         kernel: Arc<Mutex<Kernel>>,
         profile: Profile,
-        scope: &Scope,
+        settings: &RecordSettings,
     ) -> Result<Self, RecordError> {
+        let scope = &settings.scope;
         let mut pipeline = Self {
             kernel,
             profile,
             writer: None,
             write_error: None,
             processes: ProcessTable::new(),
-            sources: NameSources::default(),
+            sources: NameSources {
+                keep_machinery: settings.native_all,
+                ..NameSources::default()
+            },
             tasks: Tasks::default(),
             interpreters: HashMap::new(),
             targets: scope.targets(),

@@ -109,13 +109,7 @@ pub async fn record<W: Write + Send + 'static>(
         ..Profile::default()
     };
     let kernel = Arc::new(Mutex::new(kernel));
-    let mut worker = Worker::start(
-        Arc::clone(&kernel),
-        profile,
-        scope.clone(),
-        settings.unwind_tables,
-    )
-    .await?;
+    let mut worker = Worker::start(Arc::clone(&kernel), profile, settings).await?;
     let begun = Instant::now();
     let mut rings = Rings::new(ring, sideband)?;
     // Told to stop before it began: nothing is started any more.

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::pipeline::{Batch, Pipeline};
 use super::reader::{Interpreters, Reader};
 use super::scout::{Scout, ScoutThread, Scouted};
-use super::{RecordError, Scope};
+use super::{RecordError, RecordSettings, Scope};
 use crate::cuda::LoaderPaths;
 use crate::kernel::Kernel;
 use crate::kernel::sideband::SidebandEvent;
@@ -69,18 +69,18 @@ impl<W: Write + Send + 'static> Worker<W> {
     pub async fn start(
         kernel: Arc<Mutex<Kernel>>,
         profile: Profile,
-        scope: Scope,
-        unwind_tables: bool,
+        settings: &RecordSettings,
     ) -> Result<Self, RecordError> {
+        let settings = settings.clone();
         let interpreters = Interpreters::default();
         let mut scout = Scout::new(
             Arc::clone(&kernel),
-            scope.targets(),
-            unwind_tables,
+            settings.scope.targets(),
+            settings.unwind_tables,
             interpreters.clone(),
         )?;
         // A command gets our environment.
-        let library_path = matches!(scope, Scope::Command(_))
+        let library_path = matches!(settings.scope, Scope::Command(_))
             .then(|| std::env::var_os("LD_LIBRARY_PATH"))
             .flatten();
         scout.expect(&LoaderPaths { library_path });
@@ -93,7 +93,7 @@ impl<W: Write + Send + 'static> Worker<W> {
         let thread = std::thread::Builder::new()
             .name("wholestack-name".to_owned())
             .spawn(move || {
-                let pipeline = Pipeline::start(kernel, profile, &scope)?;
+                let pipeline = Pipeline::start(kernel, profile, &settings)?;
                 // Nobody waiting means that the recording was given up meanwhile.
                 let _ = begun.send(());
                 work(pipeline, inbox, &theirs)

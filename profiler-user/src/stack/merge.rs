@@ -77,6 +77,8 @@ pub trait Names {
     fn marker(&mut self, text: &'static str) -> Self::Frame;
     /// Whether the process was found to run a Python that is understood.
     fn runs_python(&self) -> bool;
+    /// Whether the interpreter's calling machinery is to be shown too, its evaluators below the Python frames they run.
+    fn keeps_machinery(&self) -> bool;
     /// Whether that Python's frames say nothing of the native frames that evaluate them.
     fn frames_match_by_order(&self) -> bool;
     /// Told of a native frame that was found to evaluate Python frames.
@@ -183,7 +185,8 @@ fn user_frames<N: Names>(
             Some(end) => holds_anchor(extent.start, end, &mut python.clone()),
             None => extent.evaluator && python.peek().is_some(),
         };
-        let folded = evaluates || name.plumbing && !leaf && !sample.python.is_empty();
+        let machinery = evaluates || name.plumbing && !leaf && !sample.python.is_empty();
+        let folded = machinery && !names.keeps_machinery();
         if !folded {
             frames.extend(name.frame);
         }

@@ -84,6 +84,49 @@ fn callbacks_are_in_their_order() {
     }
 }
 
+/// Asked for, the interpreter's own frames stay: its evaluator between the Python frames it runs and the C code they call.
+#[test]
+fn machinery_is_kept_where_asked() {
+    require_bpf!();
+    require_python!();
+    for python in some_pythons(&[8, 10, 12]) {
+        let recorder = Recorder::new().hertz(499).flag("--native-all").command([
+            python.path.as_os_str(),
+            small_program("callbacks.py").as_os_str(),
+            "0.1".as_ref(),
+        ]);
+        let folded = recorder.run().folded();
+        let mut whole = 0;
+        for stack in &folded.stacks {
+            if functions(stack, "callbacks.py").len() < CALLBACKS.len()
+                || stack.has("[native frames cut]")
+            {
+                continue;
+            }
+            let at = |name: &str| {
+                let is_it =
+                    |frame: &String| Source::parse(frame).is_some_and(|it| it.function == name);
+                stack.frames.iter().rposition(is_it).unwrap()
+            };
+            for name in ["reduced", "sorted_by", "in_sqlite", "in_json"] {
+                let is_python = |frame: &&String| {
+                    Source::parse(frame).is_some_and(|it| it.file.ends_with(".py"))
+                };
+                let mut after = stack.frames[at(name)..].iter().skip_while(is_python);
+                let below = after.next().unwrap();
+                assert!(
+                    below.starts_with("_PyEval_EvalFrameDefault"),
+                    "{}: {below}",
+                    python.version
+                );
+            }
+            whole += stack.count;
+        }
+        println!("{}: {whole} whole", python.version);
+        assert!(whole > 20, "{}: {:#?}", python.version, folded.stacks);
+    }
+}
+
 /// Between each two callbacks there is C code, of the right library where that is one of its own, unless the native walk
 /// ended before it and the stack says so.
 #[track_caller]

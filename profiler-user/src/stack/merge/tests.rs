@@ -12,6 +12,7 @@ use super::*;
 struct Letters {
     python: bool,
     by_order: bool,
+    all: bool,
     /// Native frames found to evaluate.
     found: Vec<u64>,
 }
@@ -72,6 +73,10 @@ impl Names for Letters {
 
     fn runs_python(&self) -> bool {
         self.python
+    }
+
+    fn keeps_machinery(&self) -> bool {
+        self.all
     }
 
     fn frames_match_by_order(&self) -> bool {
@@ -140,6 +145,24 @@ fn python_stands_where_it_is_evaluated() {
     assert_eq!(
         merged(&sample),
         ("n200 p1 p2 n201 p3 p4 n1".to_owned(), None)
+    );
+}
+
+/// Asked for, the machinery stays: an evaluator below the Python frames it runs, what calls it above.
+#[test]
+fn machinery_is_kept_where_asked() {
+    let mut names = Letters {
+        python: true,
+        all: true,
+        ..Letters::default()
+    };
+    let sample = sample(
+        &[(200, 10), (42, 20), (43, 40), (42, 50), (1, 90)],
+        &[(1, 0), (2, 25), (3, 0), (4, 60)],
+    );
+    assert_eq!(
+        merge(&sample, &mut names).frames.join(" "),
+        "n200 n42 p1 p2 n43 n42 p3 p4 n1"
     );
 }
 
