@@ -51,6 +51,15 @@ pub fn missing_minors() -> Vec<u32> {
     MINORS.filter(|minor| !is_here(minor)).collect()
 }
 
+/// The one that `cargo xtask bench torch` has installed PyTorch for, where it has.
+pub fn python_with_torch() -> Option<PathBuf> {
+    let python = cache()?.join("wholestack/torch/bin/python");
+    let mut command = Command::new(&python);
+    let has = command.args(["-c", "import torch"]).output();
+    has.is_ok_and(|said| said.status.success())
+        .then_some(python)
+}
+
 fn everything() -> Vec<Python> {
     let mut found: Vec<Python> = Vec::new();
     let named = ["/usr/bin/python3.11", "python3"].map(PathBuf::from);
@@ -67,6 +76,11 @@ fn home() -> Option<PathBuf> {
     env::var_os("HOME").map(PathBuf::from)
 }
 
+fn cache() -> Option<PathBuf> {
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    cache.or_else(|| Some(home()?.join(".cache")))
+}
+
 /// pyenv's, oldest first.
 fn pyenv() -> Vec<PathBuf> {
     let root = env::var_os("PYENV_ROOT").map(PathBuf::from);
@@ -81,10 +95,7 @@ fn pyenv() -> Vec<PathBuf> {
 
 /// Those that `cargo xtask interpreters` has fetched.
 fn fetched() -> Vec<PathBuf> {
-    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let place = cache
-        .or_else(|| Some(home()?.join(".cache")))
-        .map(|cache| cache.join("wholestack/interpreters"));
+    let place = cache().map(|cache| cache.join("wholestack/interpreters"));
     folders(place.as_deref())
         .iter()
         .filter_map(|root| {

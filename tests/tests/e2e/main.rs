@@ -24,5 +24,6 @@ mod processes;
 mod pythons;
 mod rights;
 mod threads;
+mod torch;
 mod traces;
 mod unwinding;
